@@ -106,6 +106,7 @@ mod tests {
             container("containerd"),
         );
         check(&format!("/kubepods/burstable/pod42/{ID}"), container("container"));
+        check(&format!("/libpod_parent/{ID}"), container("podman"));
     }
 
     #[test]

@@ -81,6 +81,10 @@ mod tests {
         ] {
             assert!(text.parse::<ListenAt>().is_err(), "{text}");
         }
+        for text in ["x", ":4318", "127.0.0.1:65536"] {
+            let error = text.parse::<ListenAt>().expect_err(text);
+            assert!(error.ends_with("expected PORT or HOST:PORT, such as 4318 or 10.0.0.3:4318"), "{error}");
+        }
         let both: Vec<_> = ListenAt::default().0.iter().map(ToString::to_string).collect();
         assert_eq!(both, ["127.0.0.1:4317", "127.0.0.1:4318"]);
     }

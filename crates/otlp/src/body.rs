@@ -78,14 +78,33 @@ pub(crate) fn decompress(bytes: &[u8], most: usize) -> Result<Vec<u8>, GzipError
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::io::Write as _;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use http_body_util::Full;
+    use hyper::body::Frame;
 
     use super::*;
     use crate::room::Room;
+
+    /// A body in these chunks.
+    struct Chunks(std::slice::Iter<'static, usize>);
+
+    impl Body for Chunks {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.next().map(|&bytes| Ok(Frame::data(vec![7; bytes].into()))))
+        }
+    }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -120,5 +139,26 @@ mod tests {
         assert_eq!(read_60, Ok(60));
         assert_eq!(read(41, 60).0, Err(BodyError::Busy));
         assert_eq!(read(40, 60).0, Ok(40));
+    }
+
+    #[test]
+    fn the_room_of_a_body_without_a_length_doubles_up_to_the_largest_size() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        for (chunks, taken) in [
+            (&[10][..], 10),
+            (&[10, 1], 20),
+            (&[10, 1, 9], 20),
+            (&[10, 1, 10], 40),
+            (&[10, 30], 40),
+            (&[40, 1], 60),
+            (&[40, 1, 19], 60),
+        ] {
+            let room = Room::new(100);
+            let mut held = room.take(0).expect("nothing");
+            let body = Chunks(chunks.iter());
+            let read = runtime.block_on(collect(body, 60, &mut held));
+            assert_eq!(read.map(|bytes| bytes.len()), Ok(chunks.iter().sum()), "{chunks:?}");
+            assert!(room.take(100 - taken).is_some() && room.take(101 - taken).is_none(), "{chunks:?}");
+        }
     }
 }

@@ -157,3 +157,26 @@ fn builder() -> Builder<TokioExecutor> {
         .max_send_buf_size(MAX_BUFFER_BYTES);
     builder
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_kept_for_a_first_head_then_while_a_request_runs_and_for_a_while_behind_its_end() {
+        let opened = Instant::now();
+        let requests = Requests { running: 0, ended: 0, idle_since: opened };
+        let activity = Arc::new(Activity(Mutex::new(requests)));
+        assert_eq!(activity.deadline(), opened + MAX_HEAD_TIME);
+        let [first, second] = [activity.begin(), activity.begin()];
+        for running in [first, second] {
+            let asked = Instant::now();
+            assert!(activity.deadline() >= asked + MAX_IDLE_TIME, "for as long as it takes");
+            drop(running);
+        }
+        let ended = Instant::now();
+        std::thread::sleep(Duration::from_millis(2));
+        let kept = activity.deadline();
+        assert!((opened + MAX_IDLE_TIME..=ended + MAX_IDLE_TIME).contains(&kept), "from the last end on");
+    }
+}

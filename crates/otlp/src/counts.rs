@@ -184,3 +184,23 @@ impl Counts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_counted_once_and_up_to_a_bound() {
+        for (sent, counted) in
+            [(0, 0), (1, 1), (MAX_SERVICES, MAX_SERVICES), (MAX_SERVICES + 1, MAX_SERVICES)]
+        {
+            let counts = Counts::default();
+            let services: Vec<_> = (0..sent).map(|number| number.to_string()).collect();
+            for _ in 0..2 {
+                counts.written(&Kept { services: services.clone(), spans: 3, ..Kept::default() });
+            }
+            let received = counts.received();
+            assert_eq!((received.services, received.spans), (counted, 6), "{sent}");
+        }
+    }
+}

@@ -96,6 +96,7 @@ fn nothing_else_reaches_the_disk_and_is_counted_where_the_protocol_counts() {
         span_id: vec![5; 8],
         trace_state: SECRET.to_owned(),
         attributes: vec![text("http.method", SECRET)],
+        dropped_attributes_count: 2,
         ..Link::default()
     }];
     one.status = Some(Status { message: SECRET.to_owned(), code: 2 });
@@ -105,16 +106,18 @@ fn nothing_else_reaches_the_disk_and_is_counted_where_the_protocol_counts() {
     of_resource.scope_spans[0].schema_url = SECRET.to_owned();
     let scope = of_resource.scope_spans[0].scope.as_mut().expect("a scope");
     scope.attributes = vec![text("http.method", SECRET)];
-    of_resource.resource.as_mut().expect("a resource").attributes.push(text("os.user", SECRET));
+    let resource = of_resource.resource.as_mut().expect("a resource");
+    resource.attributes.push(text("os.user", SECRET));
+    resource.dropped_attributes_count = 3;
     let (kept, decoded) = kept_by(&message, &[]);
     let bytes = String::from_utf8_lossy(&kept.message).into_owned();
     assert!(!bytes.contains(SECRET) && bytes.contains("GET /cart"), "{bytes}");
     let resource = decoded.resource_spans[0].resource.as_ref().expect("a resource");
-    assert_eq!((resource.attributes.len(), resource.dropped_attributes_count), (1, 1));
+    assert_eq!((resource.attributes.len(), resource.dropped_attributes_count), (1, 4));
     let one = &decoded.resource_spans[0].scope_spans[0].spans[0];
     assert_eq!(one.attributes, [text("http.method", "GET")]);
     assert_eq!((one.dropped_attributes_count, one.dropped_events_count), (7, 2));
-    assert_eq!((one.links.len(), one.links[0].dropped_attributes_count), (1, 1));
+    assert_eq!((one.links.len(), one.links[0].dropped_attributes_count), (1, 3));
     assert_eq!(one.status.as_ref().map(|status| status.code), Some(2));
 }
 
@@ -223,13 +226,22 @@ fn spans_without_valid_ids_are_counted_and_left_out() {
     let (kept, decoded) = kept_by(&of([&invalid[..], &[span()]].concat()), &[]);
     assert_eq!((kept.spans, kept.invalid), (1, count));
     assert_eq!(decoded, of(vec![span()]));
-    // Resources without spans are not written either.
+    // Resources and scopes without spans are not written either.
+    let mut message = of(invalid.clone());
+    message.resource_spans[0].scope_spans.extend(of(vec![span()]).resource_spans.remove(0).scope_spans);
+    let (_, decoded) = kept_by(&message, &[]);
+    assert_eq!(decoded, of(vec![span()]));
     let (kept, _) = kept_by(&of(invalid), &[]);
     assert_eq!(kept, Kept { invalid: count, ..Kept::default() });
-    // A link without ids points to no span.
-    let one = Span { links: vec![Link::default()], ..span() };
-    let (_, decoded) = kept_by(&of(vec![one]), &[]);
-    assert_eq!(decoded, of(vec![Span { dropped_links_count: 1, ..span() }]));
+    // A link without both ids points to no span.
+    let link = |trace_id: &[u8], span_id: &[u8]| Link {
+        trace_id: trace_id.to_vec(),
+        span_id: span_id.to_vec(),
+        ..Link::default()
+    };
+    let links = vec![link(&[], &[]), link(&[4; 16], &[]), link(&[], &[5; 8])];
+    let (_, decoded) = kept_by(&of(vec![Span { links, ..span() }]), &[]);
+    assert_eq!(decoded, of(vec![Span { dropped_links_count: 3, ..span() }]));
 }
 
 #[test]

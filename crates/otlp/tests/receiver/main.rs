@@ -6,3 +6,4 @@ mod hostile;
 mod made;
 mod protocols;
 mod refusals;
+mod send;

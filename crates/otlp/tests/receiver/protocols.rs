@@ -2,7 +2,11 @@
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
+use std::sync::mpsc;
+use std::time::Duration;
+
 use wakepath_harness::spans::{GZIP, JSON, PROTOBUF, export, gzip, post, request, span};
+use wakepath_otlp::{Form, NoMessage, Options, Receiver, keep, keep_body};
 
 use crate::made::Served;
 
@@ -69,4 +73,45 @@ fn a_connection_serves_many_requests() {
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2, "{text}");
     assert_eq!(served.stop().1.spans, 3);
+}
+
+#[test]
+fn a_body_has_the_same_spans_in_every_form_and_none_in_another() {
+    let message = request("json", vec![span(5, "e")]).encode_to_vec();
+    let kept = keep(&message, &[]).expect("a message");
+    assert_eq!((kept.spans, &kept.services[..]), (1, &["json".to_owned()][..]));
+    let json = AS_JSON.as_bytes();
+    for (body, form) in [
+        (message.clone(), Form { gzip: false, json: false }),
+        (gzip(&message), Form { gzip: true, json: false }),
+        (json.to_vec(), Form { gzip: false, json: true }),
+        (gzip(json), Form { gzip: true, json: true }),
+    ] {
+        assert_eq!(keep_body(&body, form, &[]).as_ref(), Ok(&kept), "{form:?}");
+        let other = Form { gzip: !form.gzip, ..form };
+        assert!(matches!(keep_body(&body, other, &[]), Err(NoMessage::Malformed(_))), "{form:?}");
+    }
+}
+
+#[test]
+fn programs_on_this_host_reach_a_receiver_by_its_endpoint() {
+    for (listen, host) in [("0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.1")] {
+        let options = Options { listen: listen.parse().expect("an address"), ..Options::default() };
+        let receiver = Receiver::open(options).expect("a free port");
+        let port = receiver.addresses()[0].port();
+        assert_eq!(receiver.endpoint(), format!("http://{host}:{port}"));
+    }
+}
+
+#[test]
+fn a_dropped_receiver_writes_its_accepted_spans_first() {
+    let (written, messages) = mpsc::channel();
+    let served = Served::with_sink(Box::new(move |message| {
+        std::thread::sleep(Duration::from_millis(300));
+        written.send(message.len()).map_err(|error| error.to_string())
+    }));
+    let body = request("shop", vec![span(1, "a")]).encode_to_vec();
+    assert_eq!(post(served.address, "/v1/traces", &[PROTOBUF], &body).status, 200);
+    drop(served);
+    assert!(messages.try_recv().is_ok());
 }

@@ -112,6 +112,13 @@ fn spans_that_cannot_be_written_any_more_are_rejected_for_good() {
     }
     let rejected = rejected.expect("the first could not be written");
     assert_eq!((rejected.rejected_spans, rejected.error_message.as_str()), (1, "the disk is full"));
+    for (spans, rejected) in [(vec![], 0), (vec![span(1, "a")], 1), (vec![span(0, "no id"), span(1, "a")], 2)]
+    {
+        let answer = post(served.address, "/v1/traces", &[PROTOBUF], &request("shop", spans).encode_to_vec());
+        let partly = ExportTraceServiceResponse::decode(&answer.body[..]).expect("an answer").partial_success;
+        assert_eq!(partly.map_or(0, |partly| partly.rejected_spans), rejected);
+        assert_eq!(answer.body.is_empty(), rejected == 0, "nothing is said where nothing is rejected");
+    }
     let (_, received) = served.stop();
     assert_eq!((received.spans, received.why_unwritten.as_deref()), (0, Some("the disk is full")));
     assert!(received.unwritten >= 2);
