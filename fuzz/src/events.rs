@@ -336,6 +336,7 @@ impl Bytes<'_> {
                     _ => EventKind::StackOf(StackId(u64::from(self.next()))),
                 }
             }
+            38 if self.below(4) == 0 => EventKind::Unrecorded,
             38 => EventKind::Loss {
                 from: self.stamp(at),
                 count: u64::from(self.below(4)),

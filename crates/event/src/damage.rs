@@ -50,6 +50,20 @@ pub enum DamageKind {
         /// The number of events.
         count: u64,
     },
+    /// CPUs without a stream, to which threads were woken.
+    CpusUnrecorded {
+        /// The CPUs, in order.
+        cpus: Vec<u32>,
+        /// The number of wake-ups of threads there.
+        wakings: u64,
+    },
+    /// A CPU's first records are gone, or were never recorded.
+    BeginMissing {
+        /// The CPU.
+        cpu: u32,
+        /// The time from the trace's begin to the CPU's first packet, ns.
+        late_ns: u64,
+    },
     /// A CPU's stream ends long before the others.
     EndMissing {
         /// The CPU.

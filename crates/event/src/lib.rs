@@ -197,6 +197,9 @@ pub enum EventKind {
         /// The kind of the lost records.
         records: LostRecords,
     },
+    /// From here on this event's CPU has no records, up to the end of the [`EventKind::Loss`] that follows: a tracer did
+    /// not record it, or its first records are gone. A thread that is woken meanwhile may run there unseen.
+    Unrecorded,
     /// The host's clocks, read together.
     Clocks(Clocks),
     /// A number's name.

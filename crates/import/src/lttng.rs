@@ -2,6 +2,7 @@
 
 mod cursor;
 mod fields;
+mod joined;
 mod open;
 
 pub use fields::wanted;

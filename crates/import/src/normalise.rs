@@ -1,6 +1,7 @@
 //! Conversion from tracepoints to events: the part for all tracers.
 
 mod calls;
+mod coverage;
 mod cpu_state;
 mod live_threads;
 mod states;
@@ -18,6 +19,7 @@ use wakepath_event::{
 use crate::kind::{Kind, Source};
 use crate::tracepoint::{Interrupt, Level, PacketHeader, Record, Request, Tracepoint};
 use calls::{Calls, call};
+use coverage::Coverage;
 use cpu_state::CpuState;
 use live_threads::{LiveThread, LiveThreads};
 pub use states::ReportedStates;
@@ -78,6 +80,7 @@ pub struct Normaliser {
     started: bool,
     /// A wake-up by `sched_wakeup` was emitted.
     woken: bool,
+    coverage: Coverage,
 }
 
 /// The current thread's id in a CPU's first records, until a switch names it: no thread has this id.
@@ -109,12 +112,64 @@ impl Normaliser {
             interrupts: HashMap::default(),
             started: false,
             woken: false,
+            coverage: Coverage::default(),
         }
     }
 
     /// The same, for a tracer with a request for these events only.
     pub fn with_events(self, recorded: RecordedEvents) -> Self {
         Self { recorded, ..self }
+    }
+
+    /// The same, for a trace with streams for these CPUs only: a thread woken to another CPU proves a CPU missing.
+    pub fn with_cpus(mut self, cpus: impl IntoIterator<Item = Cpu>) -> Self {
+        self.coverage = Coverage::new(cpus);
+        self
+    }
+
+    /// Whether a tracepoint of this kind counts as a wake-up.
+    #[inline]
+    pub(crate) const fn is_wakeup(&self, kind: Kind) -> bool {
+        match self.wakeup_by {
+            WakeupBy::Waking => matches!(kind, Kind::Waking),
+            WakeupBy::Wakeup => matches!(kind, Kind::Wakeup),
+        }
+    }
+
+    /// Notes the CPU to which a wake-up sends its thread.
+    #[inline]
+    pub fn targets(&mut self, at: Stamp<Local>, cpu: Cpu, emit: &mut impl FnMut(&Event)) {
+        if !self.coverage.has(cpu) {
+            self.target_unrecorded(at, cpu, emit);
+        }
+    }
+
+    #[cold]
+    fn target_unrecorded(&mut self, at: Stamp<Local>, cpu: Cpu, emit: &mut impl FnMut(&Event)) {
+        if self.coverage.target(cpu) {
+            self.not_recorded(at, cpu, emit);
+        }
+    }
+
+    /// Emits a CPU's lack of records from here on, up to the next loss.
+    pub fn not_recorded(&mut self, at: Stamp<Local>, cpu: Cpu, emit: &mut impl FnMut(&Event)) {
+        self.start(at, emit);
+        emit(&event(at, cpu, Context::Task, Tid::IDLE, EventKind::Unrecorded));
+    }
+
+    /// Emits the losses of CPUs without a stream, from the trace's begin to its end.
+    pub fn finish(&mut self, (from, to): (Stamp<Local>, Stamp<Local>), emit: &mut impl FnMut(&Event)) {
+        for &cpu in self.coverage.missing() {
+            let what = EventKind::Loss { from, count: 0, records: LostRecords::Any };
+            emit(&event(to, Cpu::numbered(cpu), Context::Task, Tid::IDLE, what));
+        }
+    }
+
+    fn start(&mut self, at: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
+        if !self.started {
+            self.started = true;
+            emit(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started)));
+        }
     }
 
     /// The doubts about a trace at `path` with `cpus` CPUs, after all its events.
@@ -127,7 +182,12 @@ impl Normaliser {
         let unmatched: u64 = self.cpus.iter().map(|state| state.unmatched).sum();
         // A CPU may be in an interrupt of each kind when recording begins.
         let interrupts = (unmatched > 8 * cpus as u64).then_some(DamageKind::UnmatchedInterrupts(unmatched));
-        wakings.into_iter().chain(interrupts).map(|kind| Damage::in_file(path, kind))
+        let cpus = self.coverage.missing();
+        let missing = (!cpus.is_empty()).then(|| DamageKind::CpusUnrecorded {
+            cpus: cpus.iter().copied().collect(),
+            wakings: self.coverage.wakings,
+        });
+        missing.into_iter().chain(wakings).chain(interrupts).map(|kind| Damage::in_file(path, kind))
     }
 
     /// Whether a CPU's current thread is still unknown: [`Normaliser::set_current`] may name it.
@@ -156,10 +216,7 @@ impl Normaliser {
     /// Takes the next record and emits its events.
     pub fn push(&mut self, record: &Record<'_>, emit: &mut impl FnMut(&Event)) {
         let (at, cpu) = (record.at, record.cpu);
-        if !self.started {
-            self.started = true;
-            emit(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started)));
-        }
+        self.start(at, emit);
         let Some(state) = self.cpu_state(cpu) else {
             // A stream for an unknown CPU is useless, except for its losses.
             if let Tracepoint::Lost { from, count } = record.what {

@@ -22,6 +22,8 @@ pub enum EncodeError {
     TooMany { what: &'static str, found: usize, most: usize },
     #[error("this kernel has no state {0:?}")]
     NoSuchState(SwitchOut),
+    #[error("no record holds that a CPU is not recorded")]
+    Unrecorded,
 }
 
 /// Makes records from events: the records that user space contributes to a recording, and those from
@@ -280,6 +282,7 @@ impl Encoder {
                 w.u32(*records as u32);
                 Kind::Loss
             }
+            EventKind::Unrecorded => return Err(EncodeError::Unrecorded),
             EventKind::Clocks(clocks) => {
                 w.u64(clocks.boottime_ns);
                 w.u64(clocks.realtime_ns);

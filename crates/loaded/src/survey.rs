@@ -294,6 +294,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::File(_) => "file",
         EventKind::SetMember(_) => "set_member",
         EventKind::Loss { .. } => "loss",
+        EventKind::Unrecorded => "unrecorded",
         EventKind::Clocks(_) => "clocks",
         EventKind::Name(..) => "name",
         EventKind::Mapping(_) => "mapping",

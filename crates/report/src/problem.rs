@@ -46,6 +46,8 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
             DamageKind::SomeThreads => "some_threads",
             DamageKind::OtherBuffers(_) => "other_buffers",
             DamageKind::BufferFull { .. } => "buffer_full",
+            DamageKind::CpusUnrecorded { .. } => "cpus_unrecorded",
+            DamageKind::BeginMissing { .. } => "begin_missing",
             DamageKind::EndMissing { .. } => "end_missing",
             DamageKind::CoarseClock => "coarse_clock",
         },
@@ -100,6 +102,23 @@ fn kind(of: &ProblemKind) -> String {
             (recording, sentence) => format!("{recording}: {sentence}"),
         },
     }
+}
+
+/// CPUs as ranges, as the subject of a sentence.
+fn cpus_were(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut().filter(|range| range.1.checked_add(1) == Some(cpu)) {
+            Some(range) => range.1 = cpu,
+            None => ranges.push((cpu, cpu)),
+        }
+    }
+    let ranges = ranges.iter().map(|&(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    let (noun, were) = if cpus.len() == 1 { ("CPU", "was") } else { ("CPUs", "were") };
+    format!("{noun} {} {were}", wording::list(&ranges.collect::<Vec<_>>(), 8))
 }
 
 fn damaged(damage: &Damage) -> String {
@@ -188,6 +207,15 @@ fn in_trace(damage: &DamageKind) -> String {
             "{} of CPU {cpu} found no room in the buffer, and when is not known: record with a larger one \
              (trace-cmd record -b KIB)",
             count(*events, "event")
+        ),
+        DamageKind::CpusUnrecorded { cpus, wakings } => format!(
+            "{} not recorded, though {} sent a thread there: between a wake-up and its next record, a thread may have run there unseen",
+            cpus_were(cpus),
+            count(*wakings, "wake-up")
+        ),
+        DamageKind::BeginMissing { cpu, late_ns } => format!(
+            "the stream begins {} after the trace: before that nothing is known of CPU {cpu}",
+            duration(*late_ns)
         ),
         DamageKind::EndMissing { cpu, early_ns } => format!(
             "the stream ends {} before the trace: from there on nothing is known of CPU {cpu}",

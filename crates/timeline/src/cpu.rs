@@ -14,6 +14,8 @@ pub(crate) struct CpuState {
     pub(crate) tid: Option<Tid>,
     /// The time of the last record of the occupant, or the time from which the occupant is unknown.
     pub(crate) last: Option<Stamp<Reference>>,
+    /// The CPU has no records now, up to the end of the next loss.
+    pub(crate) unrecorded: bool,
     /// A loss after the last record.
     pub(crate) pending_loss: Option<PendingLoss>,
     /// The end of the last stolen time.
@@ -32,15 +34,23 @@ pub(crate) struct PendingLoss {
     pub(crate) to: Stamp<Reference>,
     /// The number of lost records; 0 if not known.
     pub(crate) count: u64,
+    /// The CPU had no records at all, so that any thread may have been there.
+    pub(crate) unrecorded: bool,
 }
 
 impl CpuState {
     /// Adds a loss to the pending loss.
     pub(crate) fn lose(&mut self, from: Stamp<Reference>, to: Stamp<Reference>, count: u64) {
         let sum = |a: u64, b: u64| if a == 0 || b == 0 { 0 } else { a.saturating_add(b) };
+        let unrecorded = std::mem::take(&mut self.unrecorded);
         self.pending_loss = Some(match self.pending_loss {
-            None => PendingLoss { from, to, count },
-            Some(d) => PendingLoss { from: d.from.min(from), to: d.to.max(to), count: sum(d.count, count) },
+            None => PendingLoss { from, to, count, unrecorded },
+            Some(d) => PendingLoss {
+                from: d.from.min(from),
+                to: d.to.max(to),
+                count: sum(d.count, count),
+                unrecorded: d.unrecorded || unrecorded,
+            },
         });
         self.lose_evidence();
     }

@@ -158,6 +158,7 @@ impl Numbering {
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)
+            | EventKind::Unrecorded
             | EventKind::Mark(_) => {
                 return host == HostIndex::default();
             }

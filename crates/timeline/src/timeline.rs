@@ -40,6 +40,8 @@ pub struct Timeline {
     pub(crate) cpus: Vec<CpuState>,
     /// The time from which all of a host's sources are recorded.
     complete_since: Vec<(HostIndex, Stamp<Reference>)>,
+    /// The CPUs without records now, each with its host.
+    pub(crate) unrecorded_cpus: Vec<(HostIndex, Cpu)>,
     /// The time of the last loss that may have been on any CPU.
     pub(crate) lost_anywhere: Option<Stamp<Reference>>,
     pub(crate) now: Stamp<Reference>,
@@ -219,7 +221,10 @@ impl Timeline {
                 let is_evidence = records.is_evidence_alone();
                 match self.cpu_state(event.cpu) {
                     Some(cpu_state) if is_evidence => cpu_state.lose_evidence(),
-                    Some(cpu_state) => cpu_state.lose(from, at, *count),
+                    Some(cpu_state) => {
+                        cpu_state.lose(from, at, *count);
+                        self.unrecorded_cpus.retain(|&(_, cpu)| cpu != event.cpu);
+                    }
                     // The lost record may have been the evidence in any CPU's interrupt.
                     None => {
                         if !is_evidence {
@@ -230,6 +235,15 @@ impl Timeline {
                 }
                 let (cpu, count, records) = (event.cpu, *count, *records);
                 sink.loss(Loss { cpu, from, to: at, count, records, reported: true });
+            }
+            EventKind::Unrecorded => {
+                if let Some(cpu_state) = self.cpu_state(event.cpu)
+                    && !cpu_state.unrecorded
+                {
+                    cpu_state.unrecorded = true;
+                    self.unrecorded_cpus.push((event.current.host(), event.cpu));
+                    sink.occupant(event.cpu, at, Occupant::Unknown);
+                }
             }
             EventKind::Ready { target, fd } => {
                 if let Some(thread) = self.alive(*target) {

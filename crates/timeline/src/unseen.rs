@@ -293,7 +293,8 @@ impl Timeline {
         let Some(loss) = loss else { return };
         for index in 0..self.threads.len() {
             let row = &self.threads[index];
-            if row.last_cpu != Some(cpu) {
+            let is_queued = matches!(row.state, CurrentState::Runnable(_));
+            if row.last_cpu != Some(cpu) && !(loss.unrecorded && is_queued) {
                 continue;
             }
             let (thread, from) = (ThreadIndex(index as u32), row.since.max(loss.from));

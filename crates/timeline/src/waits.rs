@@ -145,6 +145,10 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         let state = match queue.filter(|&queue| queue != cpu) {
+            // It may have run unseen, and waited again.
+            None if queue.is_none() && self.may_run_unseen(self.threads[thread.0 as usize].tid) => {
+                State::Unknown(UnknownReason::Lost)
+            }
             None => State::Runnable { cpu, left: QueueExit::Stayed },
             Some(queue) => State::Runnable { cpu: queue, left: QueueExit::MovedUnseen(cpu) },
         };
@@ -200,7 +204,7 @@ impl Timeline {
             // A new thread under a used tid: the tid was given again, and the fork has no record.
             _ if newborn && row.since < at && !matches!(row.state, CurrentState::Ready) => {
                 self.end_thread(thread, at, sink);
-                let thread = self.create(target, at, CurrentState::Runnable(None), sink);
+                let thread = self.create(target, at, self.woken_state(target), sink);
                 sink.born(thread, at, Occupant::Unknown);
                 return;
             }
@@ -238,10 +242,25 @@ impl Timeline {
             }
             _ => self.emit(thread, woken.at, State::Unknown(UnknownReason::NotSeenYet), sink),
         }
+        let state = self.woken_state(self.threads[thread.0 as usize].tid);
         let row = &mut self.threads[thread.0 as usize];
         row.since = woken.at;
-        row.state = CurrentState::Runnable(None);
+        row.state = state;
         row.pending = None;
+    }
+
+    /// Whether a CPU of the thread's host has no records now.
+    fn may_run_unseen(&self, tid: Tid) -> bool {
+        self.unrecorded_cpus.iter().any(|&(host, _)| host == tid.host())
+    }
+
+    /// The state of a thread right after its wake-up. While a CPU has no records, the thread may run there unseen.
+    fn woken_state(&self, tid: Tid) -> CurrentState {
+        if self.may_run_unseen(tid) {
+            CurrentState::Unknown { lost_until: Some(Stamp::MAX) }
+        } else {
+            CurrentState::Runnable(None)
+        }
     }
 
     /// Emits a thread's wait up to `to`.

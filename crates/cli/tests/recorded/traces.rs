@@ -142,6 +142,50 @@ fn packet_ends(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[test]
+fn no_stream_and_no_first_packet_is_left_out_of_a_trace_unnoticed() {
+    let Some(folder) = traces("a stream that is left out is noticed") else { return };
+    for (trace, kernel) in [("many-threads", "many-threads"), ("lttng-mutex", "lttng-mutex/ctf/kernel")] {
+        let copy = tempfile::tempdir().expect("a temporary directory");
+        let mut streams = Vec::new();
+        for entry in std::fs::read_dir(folder.join(kernel)).expect("a trace") {
+            let entry = entry.expect("an entry");
+            if entry.path().is_file() {
+                let bytes = std::fs::read(entry.path()).expect("a file");
+                std::fs::write(copy.path().join(entry.file_name()), &bytes).expect("room");
+                if entry.file_name() != "metadata" {
+                    streams.push((entry.file_name(), bytes));
+                }
+            }
+        }
+        assert!(streams.len() > 1, "{trace} has {} streams", streams.len());
+        // The sum of all waits for a CPU.
+        let asked = ["latency", "runqueue", "-a", "-i", "."];
+        let waits = |codes: &[&str]| -> u64 {
+            let document = document(copy.path(), &asked);
+            let problems = list(&document["problems"]);
+            let is_said = problems.iter().any(|problem| codes.iter().any(|code| problem["code"] == *code));
+            assert!(codes.is_empty() || is_said, "{trace}: {codes:?}: {problems:#?}");
+            document["targets"][0]["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a sum")
+        };
+        let whole = waits(&[]);
+        for (name, bytes) in &streams {
+            let path = copy.path().join(name);
+            let ends = packet_ends(bytes);
+            std::fs::remove_file(&path).expect("a file");
+            let without = waits(&["cpus_unrecorded"]);
+            assert!(without <= whole, "{trace} without {name:?}: {without} ns, {whole} ns in all");
+            // The first to begin, and a stream with a single packet, leave nothing to notice it by.
+            if ends.len() > 1 {
+                std::fs::write(&path, &bytes[ends[0]..]).expect("room");
+                let without = waits(&["begin_missing"]);
+                assert!(without <= whole, "{trace} without the first packet of {name:?}: {without} ns");
+            }
+            std::fs::write(&path, bytes).expect("room");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_known_of_a_cpu_after_the_end_of_its_stream() {
     let Some(folder) = traces("a CPU whose stream ends early is unknown from there on") else { return };
     let copy = tempfile::tempdir().expect("a temporary directory");

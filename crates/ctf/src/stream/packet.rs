@@ -27,7 +27,7 @@ pub struct Packet {
     pub(super) magic: Option<u64>,
     pub(super) uuid: Option<[u8; 16]>,
     /// Its stream class.
-    pub(super) stream: Option<u64>,
+    pub stream: Option<u64>,
 }
 
 /// The used fields, with their slots in [`Packet`].

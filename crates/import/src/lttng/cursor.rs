@@ -1,6 +1,6 @@
 //! An LTTng stream file: its events, losses and damages in order, and the merge of all files by time.
 
-use std::fs::File;
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
 use wakepath_event::{Cpu, Damage, DamageKind, Event, Tid};
 
 use super::fields::Values;
+use super::joined::Joined;
 use crate::kind::Kind;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
@@ -18,15 +19,13 @@ use crate::tracepoint::{Record, Tracepoint};
 pub(super) struct Cursor<'a> {
     kinds: &'a [Kind],
     clock: Option<&'a Clock>,
-    name: &'a str,
-    reader: Reader<'a, &'a File>,
+    stream: &'a Joined,
+    reader: Reader<'a, &'a Joined>,
     values: Values,
     cpu: Cpu,
-    /// The CPU in the file name, for packets without a CPU.
-    cpu_of_name: Option<u32>,
     next: Option<Next>,
-    /// The event behind a loss; its fields are still to be read.
-    event_behind_loss: Option<Next>,
+    /// The items behind a loss. An event's fields are still to be read.
+    behind_loss: VecDeque<Next>,
     /// Unreadable bytes follow this stamp, ticks.
     faulted: Option<u64>,
     /// The stamp up to which the stream holds all events, by its last packet, ticks.
@@ -40,6 +39,8 @@ pub(super) struct Cursor<'a> {
 enum Next {
     Event(Head, Kind),
     Lost(Lost),
+    /// No records before this stamp, since the trace's begin.
+    Late(Stamp<Local>, Stamp<Local>),
 }
 
 /// The limit on listed damages in a stream.
@@ -49,17 +50,16 @@ const MAX_DAMAGES: usize = 100;
 const MAX_LOOK_AHEAD_EVENTS: u64 = 1 << 20;
 
 impl<'a> Cursor<'a> {
-    pub fn new(plans: &'a Plans, kinds: &'a [Kind], name: &'a str, file: &'a File) -> io::Result<Self> {
+    pub fn new(plans: &'a Plans, kinds: &'a [Kind], stream: &'a Joined) -> io::Result<Self> {
         let mut cursor = Self {
             kinds,
             clock: plans.class(0).and_then(|class| class.clock),
-            name,
-            reader: Reader::new(plans, file)?,
+            stream,
+            reader: Reader::new(plans, stream)?,
             values: Values::default(),
             cpu: Cpu::UNKNOWN,
-            cpu_of_name: cpu_of_name(name),
             next: None,
-            event_behind_loss: None,
+            behind_loss: VecDeque::new(),
             faulted: None,
             complete_until: None,
             damages: Vec::new(),
@@ -74,17 +74,37 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next item's stamp.
-    fn at(&self) -> Option<Stamp<Local>> {
+    pub fn at(&self) -> Option<Stamp<Local>> {
         self.next.map(|next| match next {
             Next::Event(head, _) => self.ns(head.stamp),
             Next::Lost(lost) => self.ns(lost.to),
+            Next::Late(_, to) => to,
         })
+    }
+
+    /// The begin of the stream's first packet, if packets before it are gone.
+    pub fn begins_late(&self) -> Option<(Cpu, Stamp<Local>)> {
+        let first = self.stream.first.filter(|first| first.sequence.is_some_and(|sequence| sequence > 0))?;
+        Some((self.stream.cpu(), self.ns(first.begin?)))
+    }
+
+    /// Notes the stream's lost packets between the trace's begin and its own first packet.
+    pub fn miss_begin(&mut self, from: Stamp<Local>, to: Stamp<Local>) {
+        self.behind_loss.extend(self.next.replace(Next::Late(from, to)));
+        self.behind_loss.rotate_right(usize::from(self.behind_loss.len() > 1));
+        let kind = DamageKind::BeginMissing { cpu: self.stream.cpu().0.into(), late_ns: to.since(from) };
+        self.damages.push(Damage::in_file(Path::new(self.stream.name()), kind));
+    }
+
+    /// The stream's CPU.
+    pub fn cpu(&self) -> Cpu {
+        self.stream.cpu()
     }
 
     /// Goes to the next used item.
     fn advance(&mut self) {
-        if self.event_behind_loss.is_some() {
-            self.next = self.event_behind_loss.take();
+        if let Some(next) = self.behind_loss.pop_front() {
+            self.next = Some(next);
             return;
         }
         self.next = loop {
@@ -95,7 +115,7 @@ impl<'a> Cursor<'a> {
                     if kind != Kind::Other {
                         let event = Some(Next::Event(head, kind));
                         let Some(lost) = self.skipped(head.stamp) else { break event };
-                        self.event_behind_loss = event;
+                        self.behind_loss.extend(event);
                         break Some(lost);
                     }
                 }
@@ -106,8 +126,8 @@ impl<'a> Cursor<'a> {
                     break Some(Next::Lost(from.unwrap_or(lost)));
                 }
                 Some(Item::Packet(packet)) => {
-                    let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok()).or(self.cpu_of_name);
-                    self.cpu = cpu.map_or(Cpu::UNKNOWN, Cpu::numbered);
+                    let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+                    self.cpu = cpu.map_or_else(|| self.stream.cpu(), Cpu::numbered);
                     self.complete_until = packet.end;
                 }
                 Some(Item::Fault(fault)) => {
@@ -131,8 +151,10 @@ impl<'a> Cursor<'a> {
             self.more_damages += 1;
             return;
         }
-        let damage = Damage::at(Path::new(self.name), fault.offset, &fault.kind);
-        self.damages.push(Damage { packet: Some(fault.packet), ..damage });
+        let (name, offset) = self.stream.place(fault.offset);
+        let damage = Damage::at(Path::new(name), offset, &fault.kind);
+        let packet = self.stream.is_one_file().then_some(fault.packet);
+        self.damages.push(Damage { packet, ..damage });
     }
 
     /// Emits the items up to a stamp, and returns the next item's stamp.
@@ -150,6 +172,9 @@ impl<'a> Cursor<'a> {
             match self.next? {
                 Next::Event(head, kind) => match self.reader.fields(&mut self.values) {
                     Ok(()) => {
+                        if let Some(cpu) = self.values.target_cpu().filter(|_| normaliser.is_wakeup(kind)) {
+                            normaliser.targets(self.ns(head.stamp), cpu, emit);
+                        }
                         if let Some(record) = self.values.record(kind, self.ns(head.stamp), self.cpu) {
                             if record.current.is_none()
                                 && !matches!(record.what, Tracepoint::Switch { .. })
@@ -170,6 +195,11 @@ impl<'a> Cursor<'a> {
                     let what = Tracepoint::Lost { from: self.ns(lost.from), count: lost.count };
                     let record =
                         Record { at: self.ns(lost.to), cpu: self.cpu, current: None, level: None, what };
+                    normaliser.push(&record, emit);
+                }
+                Next::Late(from, to) => {
+                    let what = Tracepoint::Lost { from, count: 0 };
+                    let record = Record { at: to, cpu: self.cpu(), current: None, level: None, what };
                     normaliser.push(&record, emit);
                 }
             }
@@ -207,15 +237,27 @@ impl<'a> Cursor<'a> {
 
     pub fn damages(mut self) -> Vec<Damage> {
         if self.more_damages > 0 {
-            self.damages.push(Damage::in_file(Path::new(self.name), DamageKind::More(self.more_damages)));
+            self.damages
+                .push(Damage::in_file(Path::new(self.stream.name()), DamageKind::More(self.more_damages)));
         }
         self.damages
     }
 }
 
-/// LTTng calls the stream for CPU 3 `channel0_3`.
-fn cpu_of_name(name: &str) -> Option<u32> {
-    name.rsplit_once('_').and_then(|(_, cpu)| cpu.parse().ok())
+/// Notes each stream without its first packets: its CPU has no records between the trace's begin and the stream's.
+pub(super) fn miss_begins(
+    cursors: &mut [Cursor<'_>],
+    begin: Option<Stamp<Local>>,
+    normaliser: &mut Normaliser,
+    emit: &mut impl FnMut(&Event),
+) {
+    let Some(begin) = begin else { return };
+    for cursor in cursors {
+        if let Some((cpu, from)) = cursor.begins_late().filter(|&(_, from)| from > begin) {
+            normaliser.not_recorded(begin, cpu, emit);
+            cursor.miss_begin(begin, from);
+        }
+    }
 }
 
 /// The number of runs between two progress reports.
@@ -270,7 +312,7 @@ pub(super) fn emit_missing_ends(
             let what = Tracepoint::Lost { from, count: 0 };
             normaliser.push(&Record { at: end, cpu: cursor.cpu, current: None, level: None, what }, emit);
             let kind = DamageKind::EndMissing { cpu: cursor.cpu.0.into(), early_ns };
-            cursor.damages.push(Damage::in_file(Path::new(cursor.name), kind));
+            cursor.damages.push(Damage::in_file(Path::new(cursor.stream.name()), kind));
         }
     }
 }

@@ -143,7 +143,8 @@ fn arguments(event: &EventClass, number: u32) -> Wanted {
 pub fn wanted(event: &EventClass) -> Option<Wanted> {
     let own: &[(&str, u16)] = match Kind::from_event(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
-        Kind::Waking | Kind::Wakeup | Kind::WakeupNew | Kind::Exit => &[("tid", A)],
+        Kind::Waking | Kind::Wakeup | Kind::WakeupNew => &[("tid", A), ("target_cpu", B)],
+        Kind::Exit => &[("tid", A)],
         Kind::Fork => &[
             ("parent_tid", A),
             ("child_tid", B),
@@ -324,6 +325,11 @@ impl Values {
             kind => kind.read(self.get(A), || self.name())?,
         };
         Some(Record { at, cpu, current: self.tid(CURRENT), level: None, what })
+    }
+
+    /// The CPU to which a wake-up sends its thread, if the event has it.
+    pub fn target_cpu(&self) -> Option<Cpu> {
+        u32::try_from(self.get(B)?).ok().map(Cpu::numbered)
     }
 
     /// LTTng records the operation as flags: write, discard, read, and among the higher flags flush.

@@ -14,8 +14,9 @@ use wakepath_event::{
     ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
-use super::cursor::{Cursor, emit_missing_ends, merge};
+use super::cursor::{Cursor, emit_missing_ends, merge, miss_begins};
 use super::fields::wanted;
+use super::joined::{Joined, StreamFile, join};
 use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, WakeupBy};
 use crate::{Fault, OpenError};
@@ -44,7 +45,14 @@ pub struct Lttng {
 struct StreamDirectory {
     plans: Plans,
     kinds: Vec<Kind>,
-    streams: Vec<(String, File)>,
+    streams: Vec<Joined>,
+}
+
+/// A kernel trace's folders: several if the tracer began a new folder while it recorded.
+struct Parts {
+    metadata: Metadata,
+    folder: PathBuf,
+    streams: Vec<PathBuf>,
 }
 
 impl RecordingFormat for Lttng {
@@ -87,8 +95,12 @@ impl RecordingFormat for Lttng {
             wakeup_by: WakeupBy::Waking,
             damages: Vec::new(),
         };
+        let mut parts = Vec::new();
         for folder in folders {
-            trace.add(folder)?;
+            trace.sort(folder, &mut parts)?;
+        }
+        for part in parts {
+            trace.add(part)?;
         }
         trace.wakeup_by = trace.wakeup_tracepoint();
         Ok(trace)
@@ -107,28 +119,31 @@ impl EventSource for Lttng {
         let mut damages = self.damages.clone();
         let mut cursors = Vec::new();
         for part in &self.kernel {
-            for (name, file) in &part.streams {
-                match Cursor::new(&part.plans, &part.kinds, name, file) {
+            for stream in &part.streams {
+                match Cursor::new(&part.plans, &part.kinds, stream) {
                     Ok(cursor) => cursors.push(cursor),
                     Err(error) => {
                         let fault = DamageKind::Fault(Fault::Io(error.to_string()).to_string());
-                        damages.push(Damage::in_file(Path::new(name), fault));
+                        damages.push(Damage::in_file(Path::new(stream.name()), fault));
                     }
                 }
             }
         }
         let asked = self.kernel.iter().flat_map(|part| &part.kinds).copied();
         let mut normaliser = Normaliser::new(&self.description.host.kernel_release, self.wakeup_by)
-            .with_events(RecordedEvents::among(asked));
-        let end = Cell::new(Stamp::MIN);
+            .with_events(RecordedEvents::among(asked))
+            .with_cpus(cursors.iter().map(Cursor::cpu));
+        let (begin, end) = (cursors.iter().filter_map(Cursor::at).min(), Cell::new(Stamp::MIN));
         let mut emit = |event: &Event| {
             end.set(end.get().max(event.at));
             emit(event);
         };
+        miss_begins(&mut cursors, begin, &mut normaliser, &mut emit);
         merge(&mut cursors, &mut normaliser, &mut emit, &mut progress);
         if self.description.tracer.as_ref().is_some_and(|tracer| tracer.starts_with(LTTNG)) {
             emit_missing_ends(&mut cursors, end.get(), &mut normaliser, &mut emit);
         }
+        normaliser.finish((begin.unwrap_or(Stamp::MIN), end.get()), &mut emit);
         for cursor in cursors {
             damages.extend(cursor.damages());
         }
@@ -140,7 +155,8 @@ impl EventSource for Lttng {
 }
 
 impl Lttng {
-    fn add(&mut self, folder: PathBuf) -> Result<(), OpenError> {
+    /// Describes a folder with a program trace; adds a kernel trace's folder to the parts.
+    fn sort(&mut self, folder: PathBuf, parts: &mut Vec<Parts>) -> Result<(), OpenError> {
         let directory = Directory::open(&folder)?;
         let domain = directory.metadata.text("domain");
         // Other tracers' traces without a domain count as kernel traces.
@@ -151,25 +167,41 @@ impl Lttng {
             self.programs.push(folder);
             return Ok(());
         }
+        let Directory { metadata, streams } = directory;
+        let is_same = |part: &&mut Parts| metadata.uuid.is_some() && part.metadata.uuid == metadata.uuid;
+        match parts.iter_mut().find(is_same) {
+            Some(part) => {
+                part.streams.extend(streams);
+                // Later metadata has all earlier classes.
+                if classes(&metadata) > classes(&part.metadata) {
+                    (part.metadata, part.folder) = (metadata, folder);
+                }
+            }
+            None => parts.push(Parts { metadata, folder, streams }),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, part: Parts) -> Result<(), OpenError> {
         let first = std::mem::take(&mut self.description.host.name);
-        self.describe(&directory.metadata);
+        self.describe(&part.metadata);
         let second = &self.description.host.name;
         if !self.kernel.is_empty() && *second != first {
             let why = format!("holds kernel traces of two hosts, {first} and {second}: open one of them");
             return Err(OpenError::unsupported(&self.description.path, why));
         }
-        let plans = Plans::new(directory.metadata, &Selection::Fields(&wanted))
-            .map_err(|source| OpenError::Plans { path: folder.join("metadata"), source })?
+        let plans = Plans::new(part.metadata, &Selection::Fields(&wanted))
+            .map_err(|source| OpenError::Plans { path: part.folder.join("metadata"), source })?
             .with_last_of(|event| Kind::from_event(&event.name).replaces_earlier());
         let name = |class| plans.class(class).map_or("", |class| class.event.name.as_str());
         let kinds = (0..plans.len() as u32).map(|class| Kind::from_event(name(class))).collect();
-        let mut streams = Vec::new();
-        for path in directory.streams {
+        let mut files = Vec::new();
+        for path in part.streams {
             let shown = path.strip_prefix(&self.description.path).unwrap_or(&path).display().to_string();
             match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
                 Ok((bytes, file)) => {
                     self.description.size += bytes;
-                    streams.push((shown, file));
+                    files.push(StreamFile::new(&plans, shown, file));
                 }
                 Err(error) => {
                     let fault = DamageKind::Fault(Fault::Io(error.to_string()).to_string());
@@ -177,7 +209,8 @@ impl Lttng {
                 }
             }
         }
-        self.streams += streams.len();
+        self.streams += files.len();
+        let streams = join(files).map_err(OpenError::io(&part.folder))?;
         self.kernel.push(StreamDirectory { plans, kinds, streams });
         Ok(())
     }
@@ -205,8 +238,8 @@ impl Lttng {
             if !part.kinds.contains(&Kind::Waking) {
                 continue;
             }
-            for (_, file) in &part.streams {
-                let Ok(mut reader) = Reader::new(&part.plans, file) else { continue };
+            for stream in &part.streams {
+                let Ok(mut reader) = Reader::new(&part.plans, stream) else { continue };
                 while let Some(item) = reader.next() {
                     if let Item::Event(head) = item
                         && part.kinds.get(head.class as usize) == Some(&Kind::Waking)
@@ -228,6 +261,11 @@ impl Lttng {
     pub fn programs(&self) -> &[PathBuf] {
         &self.programs
     }
+}
+
+/// The number of event classes.
+fn classes(metadata: &Metadata) -> usize {
+    metadata.streams.iter().map(|stream| stream.events.len()).sum()
 }
 
 /// The folders with a trace, from this folder down, in order.

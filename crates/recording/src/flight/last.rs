@@ -106,6 +106,7 @@ impl LastStates {
             | EventKind::Refill(_)
             | EventKind::LockBegin(_)
             | EventKind::LockEnd(_)
+            | EventKind::Unrecorded
             | EventKind::Loss { .. } => {}
             // Without an effect on later time.
             EventKind::Ready { .. }

@@ -190,6 +190,7 @@ impl Threads {
             | EventKind::Clocks(_)
             | EventKind::Name(..)
             | EventKind::Mapping(_)
+            | EventKind::Unrecorded
             | EventKind::Mark(_) => {}
         }
     }

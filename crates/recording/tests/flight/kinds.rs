@@ -49,6 +49,7 @@ const fn rule(kind: &EventKind) -> Left {
         | EventKind::LockEnd(_)
         | EventKind::Loss { .. }
         | EventKind::Clocks(_) => State,
+        EventKind::Unrecorded => Nothing("the recorder records every CPU"),
         EventKind::ThreadContext(_)
         | EventKind::ThreadAttribute(_)
         | EventKind::Fork { .. }

@@ -104,6 +104,7 @@ impl Reader {
                 scanned: 0,
                 proved: 0,
             }),
+            "unrecorded" => EventKind::Unrecorded,
             "loss" => EventKind::Loss {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),
