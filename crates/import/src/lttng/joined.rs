@@ -156,3 +156,33 @@ pub(super) fn join(files: Vec<StreamFile>) -> io::Result<Vec<Joined>> {
 fn cpu_of_name(name: &str) -> Option<u32> {
     name.rsplit_once('_').and_then(|(_, cpu)| cpu.parse().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_shrank_is_not_filled_up_with_the_next() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).expect("room");
+            StreamFile { name: name.to_owned(), file: File::open(path).expect("a file"), first: None }
+        };
+        let joined = Joined::new(vec![file("a_0", b"abcd"), file("a_1", b"efgh")]).expect("files");
+        let read = |offset, len| {
+            let mut into = vec![0; len];
+            let n = (&joined).read_at(offset, &mut into).expect("bytes");
+            into.truncate(n);
+            into
+        };
+        assert_eq!(
+            [read(0, 8), read(2, 4), read(4, 9)],
+            [b"abcdefgh".to_vec(), b"cdef".to_vec(), b"efgh".to_vec()]
+        );
+        assert_eq!([3, 4, 7].map(|offset| joined.place(offset)), [("a_0", 3), ("a_1", 0), ("a_1", 3)]);
+        std::fs::write(folder.path().join("a_0"), b"ab").expect("room");
+        assert_eq!([read(0, 8), read(4, 4)], [b"ab".to_vec(), b"efgh".to_vec()]);
+        assert_eq!((joined.cpu(), joined.is_one_file()), (Cpu(0), false));
+    }
+}
