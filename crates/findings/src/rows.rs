@@ -255,6 +255,10 @@ impl RowBuilder<'_> {
             (RowKey::Disk(_), Responsible::Disk { .. }) | (RowKey::Lock, _) => PartKey::Activity(activity()),
             (RowKey::Disk(_), _) if by_kernel => PartKey::KernelThreads,
             (RowKey::Cpu, _) => PartKey::Activity(self.cpu(class)),
+            // The call says nothing of why it did not go on.
+            (key, _) if key.is_of_others() && class.kind == SegmentKind::Stopped => {
+                PartKey::Activity(activity())
+            }
             (key, _) if key.is_of_others() => match class.call {
                 _ if by_kernel && is_on_cpu(class.kind) => PartKey::KernelThreads,
                 Some(call) if !is_on_cpu(class.kind) => PartKey::Call(self.evidence.spell(call)),

@@ -336,6 +336,46 @@ mod tests {
     }
 
     #[test]
+    fn who_is_waited_for_and_was_stopped_is_said_to_be_so_and_not_by_its_call() {
+        const STOPPED: &str = "thread W tid=12
+            thread A tid=10
+            thread K tid=20
+            0 c0 idle started
+            0 c1 idle started
+            0 c2 idle started
+            0 c0 idle switch A
+            0 c1 idle switch K
+            0 c2 idle switch W
+            10 c0 A switch idle blocked=stopped call=7:0x3
+            20 c2 W switch idle blocked call=0:0x3
+            500 c1 K waking A
+            501 c0 idle switch A
+            540 c0 A waking W
+            541 c2 idle switch W
+            600 c2 W stopped";
+        path_of(STOPPED, 12, |answer| {
+            check(
+                answer,
+                expect![[r#"
+            W (12) took 600 ns: mostly waiting for A (10) (87%, measured)
+            0 ns to 600 ns after the start
+
+             share     time  what the time went to, largest first
+             86.7%   520 ns  waiting for A (10), 1 wait in read
+                             480 ns stopped by a signal until SIGCONT from K (20), 39 ns running, 1 ns waiting
+                             for a CPU
+             13.2%    79 ns  running W
+              0.2%     1 ns  waiting for a CPU
+                             its CPU meanwhile: idle 1 ns
+
+            lost 0 records
+            next: wakepath path --tree
+        "#]],
+            )
+        });
+    }
+
+    #[test]
     fn a_wait_that_never_ended_is_said_first_and_a_deadlock_is_its_cycle() {
         path_of(DEADLOCK, 12, |answer| {
             check(
