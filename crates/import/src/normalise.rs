@@ -2,6 +2,7 @@
 
 mod calls;
 mod cpu_state;
+mod evidence;
 mod live_threads;
 mod states;
 
@@ -20,6 +21,7 @@ use crate::tracepoint::{Interrupt, Level, PacketHeader, Record, Request, Tracepo
 use crate::{Damage, DamageKind};
 use calls::{Calls, call};
 use cpu_state::CpuState;
+pub use evidence::StateEvidence;
 use live_threads::{LiveThread, LiveThreads};
 pub use states::ReportedStates;
 
