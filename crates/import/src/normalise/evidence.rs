@@ -4,7 +4,7 @@
 //! for it, earlier kernels the state itself; LTTng-modules 2.10.8 wrote the state itself under Linux 4.15. A release
 //! number does not decide it, and a trace mostly does: a value that a kernel cannot write rules that kernel's meaning
 //! out. So do the threads: a dead thread does not run again, an exited thread is dead when it leaves its CPU for the
-//! last time, and a blocked thread does not run again before a wake-up.
+//! last time, and a preempted thread is mostly not woken before it runs again.
 
 use std::collections::BTreeMap;
 
@@ -128,7 +128,6 @@ impl StateEvidence {
 
     /// The number of switches whose value cannot have these meanings.
     fn contradictions(&self, states: &ReportedStates) -> u64 {
-        let wakes = self.values.values().any(|used| used.woken > 0);
         let contradicted = self.values.iter().filter(|&(&value, used)| {
             let most = |part: u64, all: u64| part > 0 && part * 2 > all;
             let meaning = states.switch_out(value);
@@ -138,9 +137,7 @@ impl StateEvidence {
                     SwitchOut::Runnable | SwitchOut::Throttled => {
                         value != 0 && (used.last > 0 || most(used.woken, used.returned))
                     }
-                    SwitchOut::Blocked(_) => {
-                        most(used.last, used.left) || wakes && used.returned > 2 && used.woken == 0
-                    }
+                    SwitchOut::Blocked(_) => most(used.last, used.left),
                 }
         });
         contradicted.map(|(_, used)| used.left).sum()
