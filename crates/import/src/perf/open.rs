@@ -9,7 +9,7 @@ use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
 
-use super::container::{Attribute, Container, MAGIC, feature};
+use super::container::{Attribute, Container, FIRST_FORMAT, MAGIC, feature};
 use super::contents::{Contents, EventRole};
 use super::convert::Converter;
 use super::records::Decoder;
@@ -36,7 +36,7 @@ impl RecordingFormat for PerfData {
     type Error = OpenError;
 
     fn recognises(path: &Path) -> bool {
-        MAGIC.iter().any(|magic| crate::file_begins_with(path, magic))
+        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| crate::file_begins_with(path, magic))
     }
 
     /// Opens a file and walks through all its records once.
