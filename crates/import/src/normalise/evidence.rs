@@ -143,3 +143,37 @@ impl StateEvidence {
         contradicted.map(|(_, used)| used.left).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each value once for a thread that runs again, and the last one for a thread that does not.
+    fn evidence(values: &[i64]) -> StateEvidence {
+        let mut evidence = StateEvidence::default();
+        for (at, &value) in (1..).zip(values) {
+            let (thread, at) = (Tid(at as u32 + 10), Stamp::from_ns(at * 10));
+            let switch =
+                |prev, prev_state, next| Tracepoint::Switch { prev, prev_state, next, next_comm: None };
+            evidence.observe(at, &switch(thread, value, Tid::IDLE));
+            if Some(&value) != values.last() {
+                evidence.observe(at, &switch(Tid::IDLE, 0, thread));
+            }
+        }
+        evidence
+    }
+
+    #[test]
+    fn the_values_decide_whatever_the_release_says() {
+        for (values, release, meaning) in [
+            (&[1, 2, 1026, 258, 4096, 128][..], "4.15.0-65-generic", SwitchOut::Dead),
+            (&[1, 2, 0x80, 0x100, 0x10], "4.4.0", SwitchOut::Dead),
+            (&[1, 2, 8, 5], "4.14.62", SwitchOut::Dead),
+        ] {
+            let candidates = ReportedStates::candidates(release);
+            let (states, _) = evidence(values).decide(&candidates);
+            let last = values.last().copied().unwrap_or_default();
+            assert_eq!(states.switch_out(last), meaning, "{values:?}");
+        }
+    }
+}
