@@ -146,6 +146,8 @@ impl StateEvidence {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_event::BlockedState;
+
     use super::*;
 
     /// Each value once for a thread that runs again, and the last one for a thread that does not.
@@ -175,5 +177,40 @@ mod tests {
             let last = values.last().copied().unwrap_or_default();
             assert_eq!(states.switch_out(last), meaning, "{values:?}");
         }
+    }
+
+    /// Sign: flags up to the idle state's, and the bit for a preempted task is not the next one.
+    #[test]
+    fn a_table_beside_the_index_is_told_by_the_bit_for_a_preempted_task() {
+        let flags: Vec<_> = (0..8).map(|bit| (1 << bit, char::from(b"SDTtXZPI"[bit]))).collect();
+        for (preempted, value, meaning) in [
+            (0x1000, 5, SwitchOut::Dead),
+            (0x1000, 8, SwitchOut::Blocked(BlockedState::Idle)),
+            (0x100, 8, SwitchOut::Blocked(BlockedState::Traced)),
+            (0x100, 0x10, SwitchOut::Dead),
+        ] {
+            let table = ReportedStates::from_flags(&flags, preempted);
+            assert_eq!(ReportedStates::needs_evidence(Some(&table)), preempted == 0x1000);
+            let (states, certain) = ReportedStates::by_table(Some(table), "4.14.62", evidence(&[1, value]));
+            assert_eq!((states.switch_out(value), certain), (meaning, true), "{preempted:#x} {value}");
+        }
+    }
+
+    /// 0x10 is a dead thread's bit: threads that leave with it and run again rule that meaning out.
+    #[test]
+    fn a_thread_that_runs_again_was_not_dead() {
+        let states = ReportedStates::for_release("6.1.0");
+        assert_eq!(evidence(&[1, 0x10]).contradictions(&states), 0);
+        assert_eq!(evidence(&[0x10, 1]).contradictions(&states), 1);
+    }
+
+    #[test]
+    fn values_that_two_kernels_give_two_meanings_are_in_doubt() {
+        let candidates = ReportedStates::candidates("6.1.0");
+        let (_, certain) = evidence(&[0, 1, 2]).decide(&candidates);
+        assert!(certain, "all kernels agree about these");
+        let (states, certain) = evidence(&[0, 1, 4]).decide(&candidates);
+        assert!(!certain, "4 is a bit, or an index");
+        assert_eq!(states.switch_out(4), SwitchOut::Blocked(BlockedState::Stopped), "the release's own");
     }
 }
