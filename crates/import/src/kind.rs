@@ -93,6 +93,11 @@ impl Kind {
         matches!(self, Self::CallEntry(_) | Self::CallExit)
     }
 
+    /// Whether it is evidence for the meaning of thread states.
+    pub const fn shows_states(self) -> bool {
+        matches!(self, Self::Switch | Self::Waking | Self::Wakeup | Self::Fork | Self::Exit)
+    }
+
     /// The tracepoint for a kind with a single number, and with a name at a device interrupt's entry; `None` for an
     /// invalid number, and for all other kinds.
     #[inline]

@@ -3,6 +3,7 @@
 mod calls;
 mod coverage;
 mod cpu_state;
+mod evidence;
 mod live_threads;
 mod states;
 
@@ -21,6 +22,7 @@ use crate::tracepoint::{Interrupt, Level, PacketHeader, Record, Request, Tracepo
 use calls::{Calls, call};
 use coverage::Coverage;
 use cpu_state::CpuState;
+pub use evidence::StateEvidence;
 use live_threads::{LiveThread, LiveThreads};
 pub use states::ReportedStates;
 

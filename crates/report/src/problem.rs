@@ -189,7 +189,8 @@ fn in_trace(damage: &DamageKind) -> String {
             )
         }
         DamageKind::StatesUndescribed => String::from(
-            "the trace does not describe the states of threads; they are read as its kernel's release defines them",
+            "the states of threads are in doubt: the trace does not describe them, and their values do not show which \
+             kernel's meaning they have; they are read with the likeliest",
         ),
         DamageKind::SampledTracepoints(names) => format!(
             "perf recorded only some hits of {}: -F and -c apply to every event; give the rate to the event that \

@@ -63,3 +63,19 @@ fn a_cpu_whose_first_packet_is_gone_is_unknown_until_its_own_begin() {
     assert!(time(folder.path(), "1901", "runnable") < 100_000);
     assert!(time(folder.path(), "1901", "unknown") > 1_000_000_000);
 }
+
+#[test]
+fn own_states_by_an_older_lttng_are_read_as_such() {
+    let Some(folder) = found("lttng-2.10-on-4.15-raw-states.tar.xz", "own states of tasks are read") else {
+        return;
+    };
+    let info = document(folder.path(), &["info", "."]);
+    assert_eq!(codes(&info), Vec::<&str>::new(), "{info}");
+    let all = document(folder.path(), &["path", "."]);
+    let thread =
+        |tid: u64| list(&all["threads"]).iter().find(|thread| thread["tid"] == tid).expect("a thread");
+    let times = [(8, "running_ns", 1_127_938), (8, "runnable_ns", 4_143_462), (302, "runnable_ns", 88_508)];
+    for (tid, key, ns) in times {
+        assert_eq!(thread(tid)[key], ns, "{tid} {key}");
+    }
+}

@@ -11,14 +11,15 @@ use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace as Directory;
 use wakepath_ctf::tsdl::uuid_text;
 use wakepath_event::{
-    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+    ClockId, Cpu, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
 use super::cursor::{Cursor, emit_missing_ends, merge, miss_begins};
-use super::fields::wanted;
+use super::fields::{Values, wanted};
 use super::joined::{Joined, StreamFile, join};
 use crate::kind::Kind;
-use crate::normalise::{Normaliser, RecordedEvents, WakeupBy};
+use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, StateEvidence, WakeupBy};
+use crate::tracepoint::Tracepoint;
 use crate::{Fault, OpenError};
 
 /// The largest search depth for traces below the given directory.
@@ -37,6 +38,7 @@ pub struct Lttng {
     programs: Vec<PathBuf>,
     streams: usize,
     wakeup_by: WakeupBy,
+    states: ReportedStates,
     damages: Vec<Damage>,
 }
 
@@ -93,6 +95,7 @@ impl RecordingFormat for Lttng {
             programs: Vec::new(),
             streams: 0,
             wakeup_by: WakeupBy::Waking,
+            states: ReportedStates::for_release(""),
             damages: Vec::new(),
         };
         let mut parts = Vec::new();
@@ -103,6 +106,7 @@ impl RecordingFormat for Lttng {
             trace.add(part)?;
         }
         trace.wakeup_by = trace.wakeup_tracepoint();
+        trace.decide_states();
         Ok(trace)
     }
 }
@@ -130,7 +134,7 @@ impl EventSource for Lttng {
             }
         }
         let asked = self.kernel.iter().flat_map(|part| &part.kinds).copied();
-        let mut normaliser = Normaliser::new(&self.description.host.kernel_release, self.wakeup_by)
+        let mut normaliser = Normaliser::with_states(self.states, self.wakeup_by)
             .with_events(RecordedEvents::among(asked))
             .with_cpus(cursors.iter().map(Cursor::cpu));
         let (begin, end) = (cursors.iter().filter_map(Cursor::at).min(), Cell::new(Stamp::MIN));
@@ -250,6 +254,48 @@ impl Lttng {
             }
         }
         WakeupBy::Wakeup
+    }
+
+    /// Decides the meaning of the states by the switches in the trace: its metadata has no table of them.
+    fn decide_states(&mut self) {
+        let candidates = ReportedStates::candidates(&self.description.host.kernel_release);
+        let (states, certain) = self.state_evidence(&candidates).decide(&candidates);
+        self.states = states;
+        if !certain {
+            let damage = Damage::in_file(&self.description.path, DamageKind::StatesUndescribed);
+            self.damages.push(damage);
+        }
+    }
+
+    /// Reads switches until they leave a single meaning, or to the end.
+    fn state_evidence(&self, candidates: &[ReportedStates]) -> StateEvidence {
+        /// Switches between two looks at the evidence.
+        const SWITCHES: u64 = 1 << 12;
+        let mut evidence = StateEvidence::default();
+        let (mut values, mut switches) = (Values::default(), 0_u64);
+        for part in &self.kernel {
+            let clock = part.plans.class(0).and_then(|class| class.clock);
+            for stream in &part.streams {
+                let Ok(mut reader) = Reader::new(&part.plans, stream) else { continue };
+                while let Some(item) = reader.next() {
+                    let Item::Event(head) = item else { continue };
+                    let kind = part.kinds.get(head.class as usize).copied().unwrap_or(Kind::Other);
+                    if !kind.shows_states() || reader.fields(&mut values).is_err() {
+                        continue;
+                    }
+                    let at = Stamp::from_ns(clock.map_or(head.stamp, |clock| clock.ns(head.stamp)));
+                    let Some(record) = values.record(kind, at, Cpu::UNKNOWN) else { continue };
+                    evidence.observe(at, &record.what);
+                    if matches!(record.what, Tracepoint::Switch { .. }) {
+                        switches += 1;
+                        if switches.is_multiple_of(SWITCHES) && evidence.is_enough(candidates) {
+                            return evidence;
+                        }
+                    }
+                }
+            }
+        }
+        evidence
     }
 
     /// The number of kernel stream files.

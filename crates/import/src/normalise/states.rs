@@ -2,6 +2,8 @@
 
 use wakepath_event::{BlockedState, SwitchOut};
 
+use super::StateEvidence;
+
 /// The bits in the `sched_switch` tracepoint's `prev_state`, which LTTng, perf and trace-cmd record. This is not
 /// `task_struct.__state`: since 4.14 the kernel folds the state into a single bit for human readers; before, it
 /// passed the state, with another bit for a preempted task.
@@ -25,9 +27,21 @@ pub struct ReportedStates {
     uninterruptible: i64,
     stopped: i64,
     traced: i64,
+    writes: Writes,
 }
 
-/// The flags that never moved.
+/// The form of a value in `prev_state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writes {
+    /// A single bit for the state, or the bit for a preempted task.
+    Bit,
+    /// The index of the state, from 1 on: kernel 4.14, up to kernel commit 3f5fe9fef5b2.
+    Index,
+    /// The task's own state, perhaps with the bit for a preempted task.
+    Whole,
+}
+
+/// The flags with the same place in all kernels.
 const LETTERS: ReportedStates = ReportedStates {
     preempted: 0,
     dead: 0,
@@ -39,6 +53,31 @@ const LETTERS: ReportedStates = ReportedStates {
     uninterruptible: 0x2,
     stopped: 0x4,
     traced: 0x8,
+    writes: Writes::Whole,
+};
+
+/// The bits since 4.15.
+const REPORTED: ReportedStates = ReportedStates {
+    preempted: 0x100,
+    dead: 0x10 | 0x20,
+    parked: 0x40,
+    idle: 0x80,
+    writes: Writes::Bit,
+    ..LETTERS
+};
+
+/// The same states' indices, which 4.14 wrote.
+const INDEXED: ReportedStates = ReportedStates { writes: Writes::Index, ..REPORTED };
+const LAST_INDEX: i64 = 8;
+
+/// The task's own state since 4.14, as some tracers write it.
+const WHOLE_4_14: ReportedStates = ReportedStates {
+    preempted: 0x1000,
+    dead: 0x10 | 0x20 | 0x80,
+    parked: 0x40,
+    noload: 0x400,
+    modifiers: 0x100 | 0x200 | 0x800,
+    ..LETTERS
 };
 
 impl ReportedStates {
@@ -64,7 +103,69 @@ impl ReportedStates {
             (3, _) | (4, 0..=1) => whole(0x400, 0x200, 0),
             (4, 2..=7) => whole(0x800, 0x200, 0x400),
             (4, 8..=13) => whole(0x1000, 0x200, 0x400),
-            _ => Self { preempted: 0x100, dead: 0x10 | 0x20, parked: 0x40, idle: 0x80, ..LETTERS },
+            _ => REPORTED,
+        }
+    }
+
+    /// The possible meanings of values in a trace without a table, the release's own first.
+    pub fn candidates(release: &str) -> Vec<Self> {
+        let others = ["4.14", "4.13", "4.7", "4.1", "3.8"].map(Self::for_release);
+        let mut all = vec![Self::for_release(release), REPORTED, WHOLE_4_14, INDEXED];
+        all.extend(others);
+        let mut kept: Vec<Self> = Vec::new();
+        for states in all {
+            if !kept.contains(&states) {
+                kept.push(states);
+            }
+        }
+        kept
+    }
+
+    /// For a table that a kernel wrote beside the index of a state, that meaning and this table's; else nothing.
+    ///
+    /// Sign: the table has the folded states up to the idle one, and the bit for a preempted task is not the next one.
+    pub fn indexed_candidates(&self) -> Option<[Self; 2]> {
+        let is_next = self.preempted == self.idle.checked_mul(2)?;
+        (self.idle == REPORTED.idle && self.parked == REPORTED.parked && !is_next)
+            .then_some([Self { preempted: self.preempted, ..INDEXED }, *self])
+    }
+
+    /// Whether a file with this table needs [`StateEvidence`] for its states' meaning.
+    pub fn needs_evidence(table: Option<&Self>) -> bool {
+        table.is_none_or(|table| table.indexed_candidates().is_some())
+    }
+
+    /// The meaning in a file with this table, from a kernel with this release; and whether it is certain.
+    pub fn by_table(table: Option<Self>, release: &str, evidence: StateEvidence) -> (Self, bool) {
+        match (table, table.and_then(|table| table.indexed_candidates())) {
+            // The kernel that writes such a table writes the index, unless the values contradict it.
+            (_, Some(candidates)) => {
+                let (states, _) = evidence.decide(&candidates);
+                (states, true)
+            }
+            (Some(table), None) => (table, true),
+            (None, None) => evidence.decide(&Self::candidates(release)),
+        }
+    }
+
+    /// Whether the kernel can write this value.
+    pub(super) fn can_be(&self, value: i64) -> bool {
+        let is_bit = |value: i64| value > 0 && value & (value - 1) == 0;
+        match self.writes {
+            _ if value == 0 => true,
+            Writes::Bit => is_bit(value) && value <= self.preempted,
+            Writes::Index => (1..=LAST_INDEX).contains(&value) || is_bit(value) && value >= self.preempted,
+            Writes::Whole => {
+                // A task's own state never has the bits for zombies, which are in its exit state.
+                let state = value & !self.preempted & !self.modifiers;
+                let was_preempted = value & self.preempted != 0;
+                let known = state == self.uninterruptible | self.noload
+                    || is_bit(state)
+                        && (state < 0x10 || state == self.parked || state & self.dead & !0x30 != 0);
+                value > 0
+                    && value < self.preempted.saturating_mul(2)
+                    && (known || was_preempted && value == self.preempted)
+            }
         }
     }
 
@@ -87,6 +188,7 @@ impl ReportedStates {
             uninterruptible: all("D"),
             stopped: all("T"),
             traced: all("t"),
+            writes: if all("I") != 0 { Writes::Bit } else { Writes::Whole },
         }
     }
 
@@ -95,6 +197,12 @@ impl ReportedStates {
         if state == 0 || state >= self.preempted {
             return SwitchOut::Runnable;
         }
+        let state = match self.writes {
+            Writes::Index if (1..=LAST_INDEX).contains(&state) => 1 << (state - 1),
+            // No state has such an index.
+            Writes::Index => return SwitchOut::Blocked(BlockedState::Other(state as u32)),
+            Writes::Bit | Writes::Whole => state,
+        };
         if state & self.dead != 0 {
             return SwitchOut::Dead;
         }

@@ -58,6 +58,9 @@ pub(super) mod feature {
 /// A file's first bytes, in either byte order; only the first is read.
 pub(super) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 
+/// The first bytes in perf's first format.
+pub(super) const FIRST_FORMAT: &[u8] = b"PERFFILE";
+
 const HEADER: usize = 104;
 /// A position and a size.
 const SECTION: u64 = 16;
@@ -75,6 +78,11 @@ impl Container {
         let size = source.size().map_err(&io)?;
         let mut header = [0; HEADER];
         let read = source.read_at(0, &mut header).map_err(&io)?;
+        if header[..8] == *FIRST_FORMAT {
+            let why = "is a perf.data of perf's first format (PERFFILE), which is not read: record again with a \
+                       newer perf";
+            return Err(OpenError::unsupported(path, why));
+        }
         if read < 16 || !MAGIC.contains(&&header[..8]) {
             return Err(OpenError::unsupported(path, "is no perf.data: it does not begin with PERFILE2"));
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
+use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 
 use super::container::{Attribute, Container, feature};
@@ -10,6 +11,7 @@ use super::records::{Decoder, RecordKind};
 use super::runs::{self, Index};
 use crate::formats::Format;
 use crate::kind::Kind;
+use crate::normalise::StateEvidence;
 use crate::plan::Plan;
 
 /// The facts about a file for the conversion of its records.
@@ -22,6 +24,8 @@ pub(super) struct Contents {
     pub present: Present,
     /// Each event's CPU, by the event's id.
     pub cpus: HashMap<u64, u32>,
+    /// Noted only where the file's table does not decide the meaning of the states.
+    pub evidence: StateEvidence,
     build_ids: HashMap<Box<[u8]>, Box<[u8]>>,
 }
 
@@ -65,22 +69,34 @@ pub(super) struct Present {
 }
 
 impl Contents {
-    /// Walks through all records once.
+    /// Walks through all records once, with evidence for the states' meaning where it is `undecided`.
     pub fn read(
         source: &impl Source,
         container: &Container,
         decoder: Decoder,
         formats: &HashMap<u64, Format>,
+        undecided: bool,
     ) -> io::Result<Self> {
         let plan =
             |one: &Attribute| formats.get(&one.config).filter(|_| one.is_tracepoint()).and_then(Plan::new);
         let attributes = &container.attributes;
         let roles: Vec<_> = attributes.iter().map(|one| EventRole::new(one, plan(one))).collect();
         let (mut present, mut cpus) = (Present::default(), HashMap::new());
+        let mut evidence = StateEvidence::default();
         let index = runs::index(source, &container.data, &decoder, |head, body, key| {
             present.compressed |= head.is_compressed();
             match key.attribute.map(|attribute| &roles[attribute]).filter(|_| head.is_sample()) {
-                Some(EventRole::Tracepoint(plan)) => present.note(plan.kind),
+                Some(EventRole::Tracepoint(plan)) => {
+                    present.note(plan.kind);
+                    if undecided
+                        && plan.kind.shows_states()
+                        && let Ok(RecordKind::Sample { raw, .. }) =
+                            decoder.decode(head, body).map(|one| one.kind)
+                        && let (Some(at), Some(what)) = (key.at, plan.read(raw))
+                    {
+                        evidence.observe(Stamp::from_ns(at), &what);
+                    }
+                }
                 Some(_) => {}
                 // Records made up by perf, without a stamp, describe the time before the recording.
                 None => match decoder.decode(head, body).map(|record| (record.at, record.kind)) {
@@ -98,7 +114,7 @@ impl Contents {
         })?;
         let build_ids = container.section(source, feature::BUILD_ID)?;
         let build_ids = build_ids.map(|(_, section)| read_build_ids(&section)).unwrap_or_default();
-        Ok(Self { decoder, roles, index, present, cpus, build_ids })
+        Ok(Self { decoder, roles, index, present, cpus, evidence, build_ids })
     }
 
     /// The build id for the file at a path; empty if unknown.

@@ -11,7 +11,7 @@ use wakepath_event::{
     ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
-use super::container::{Attribute, Container, MAGIC, feature};
+use super::container::{Attribute, Container, FIRST_FORMAT, MAGIC, feature};
 use super::contents::{Contents, EventRole};
 use super::convert::Converter;
 use super::records::Decoder;
@@ -38,7 +38,7 @@ impl RecordingFormat for PerfData {
     type Error = OpenError;
 
     fn recognises(path: &Path) -> bool {
-        MAGIC.iter().any(|magic| crate::file_begins_with(path, magic))
+        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| crate::file_begins_with(path, magic))
     }
 
     /// Opens a file and walks through all its records once.
@@ -76,7 +76,9 @@ impl<S: Source> PerfData<S> {
         if let Some(at) = fault.filter(|_| !wanted.is_empty()) {
             damages.push(Damage::at(path, section.0 + at as u64, &Fault::Formats));
         }
-        let contents = Contents::read(&source, &container, decoder, &formats).map_err(&io)?;
+        let table = formats.values().find_map(|format| format.states);
+        let undecided = ReportedStates::needs_evidence(table.as_ref());
+        let mut contents = Contents::read(&source, &container, decoder, &formats, undecided).map_err(&io)?;
         if contents.present.compressed {
             return Err(compressed());
         }
@@ -85,10 +87,11 @@ impl<S: Source> PerfData<S> {
             return Err(OpenError::no_switches(path, event_names(&container, &formats), RECORD_WITH));
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
-        let states = formats.values().find_map(|format| format.states).unwrap_or_else(|| {
+        let evidence = std::mem::take(&mut contents.evidence);
+        let (states, certain) = ReportedStates::by_table(table, &kernel_release, evidence);
+        if !certain {
             damages.push(Damage::in_file(path, DamageKind::StatesUndescribed));
-            ReportedStates::for_release(&kernel_release)
-        });
+        }
         let sampled = sampled_tracepoints(&container.attributes, &contents.roles, &formats);
         if !sampled.is_empty() {
             damages.push(Damage::in_file(path, DamageKind::SampledTracepoints(sampled)));

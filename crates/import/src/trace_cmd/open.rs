@@ -15,7 +15,7 @@ use super::convert::Converter;
 use super::cpu_reader::{ItemKind, TSC, merge};
 use crate::formats::MAGIC;
 use crate::kind::Kind;
-use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
+use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, StateEvidence, WakeupBy};
 use crate::{Fault, OpenError};
 
 /// A `trace.dat`, opened for reading.
@@ -44,6 +44,8 @@ struct Index {
     first: Option<u64>,
     last: u64,
     faults: Vec<(u64, Fault)>,
+    /// Noted only where the file's table does not decide the meaning of the states.
+    evidence: StateEvidence,
 }
 
 impl RecordingFormat for TraceDat {
@@ -108,10 +110,11 @@ impl<S: Source> TraceDat<S> {
         }
         let mut words = container.options.uname.split_whitespace().skip(1).map(str::to_owned);
         let (name, kernel_release) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let states = container.tracepoints.states.unwrap_or_else(|| {
+        let (states, certain) =
+            ReportedStates::by_table(container.tracepoints.states, &kernel_release, index.evidence);
+        if !certain {
             add(DamageKind::StatesUndescribed);
-            ReportedStates::for_release(&kernel_release)
-        });
+        }
         let version = container.options.version.split_whitespace().next().unwrap_or_default();
         let first = index.first.unwrap_or(0);
         Ok(Self {
@@ -184,6 +187,8 @@ impl<S: Source> EventSource for TraceDat<S> {
 impl Index {
     fn new(source: &impl Source, container: &Container, buffer: &Buffer) -> Self {
         let mut index = Self::default();
+        let table = container.tracepoints.states;
+        let undecided = ReportedStates::needs_evidence(table.as_ref());
         let faults = merge(
             source,
             container,
@@ -194,7 +199,13 @@ impl Index {
                 let (ItemKind::Event(_), Some(&id)) = (&item.kind, bytes.first_chunk()) else { return };
                 let id = u16::from_le_bytes(id);
                 *index.counts.entry(id).or_insert(0) += 1;
-                match container.tracepoints.plans.get(&id).map(|plan| plan.kind) {
+                let plan = container.tracepoints.plans.get(&id);
+                if let Some(plan) = plan.filter(|plan| undecided && plan.kind.shows_states())
+                    && let Some(what) = plan.read(bytes)
+                {
+                    index.evidence.observe(Stamp::from_ns(item.at), &what);
+                }
+                match plan.map(|plan| plan.kind) {
                     Some(Kind::Switch) => index.switches = true,
                     Some(Kind::Waking) => index.wakings = true,
                     _ => {}

@@ -344,7 +344,7 @@ fn an_error_names_the_reason_and_the_way_out() {
     for (bytes, says) in [
         (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data was written by perf to a pipe"),
         (changed(0, b"2ELIFREP"), "big-endian"),
-        (changed(0, b"PERFFILE"), "a.data is no perf.data"),
+        (changed(0, b"PERFFILE"), "a.data is a perf.data of perf's first format (PERFFILE)"),
         (b"PERF".to_vec(), "a.data is no perf.data"),
         (changed(48, &[0; 8]), "because perf did not finish it"),
         (changed(16, &[0; 8]), "a.data at byte 16: attributes cannot be of 0 bytes each"),
