@@ -61,7 +61,8 @@ use crate::wording;
 /// A time range as logs have it, and the host.
 fn when(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> String {
     let host = wording::name(&head.host.name);
-    format!("{}{}", when_anywhere(head, from, to), if host.is_empty() { host } else { format!(" on {host}") })
+    let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
+    when_anywhere(head, from, to) + &on
 }
 
 /// The same without the host: a time that was not recorded may be any host's.

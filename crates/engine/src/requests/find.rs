@@ -186,7 +186,8 @@ pub fn request_id(traced: &Traced, request: RequestIndex) -> String {
     // Jaeger writes the lower half alone if the upper half is zero. Others may begin with the same digits.
     let (upper, lower) = trace.split_at(ID_DIGITS);
     let short = if upper.bytes().all(|digit| digit == b'0') { lower } else { upper };
-    let trace = if find_request(traced, short).is_ok() { short } else { &trace };
+    let is_of_trace = |found| traced.root(found).trace == root.trace;
+    let trace = if find_request(traced, short).is_ok_and(is_of_trace) { short } else { &trace };
     let of_span = format!("{trace}/{}", root.id);
     let finds = |id: &str| find_request(traced, id) == Ok(request);
     if finds(trace) {

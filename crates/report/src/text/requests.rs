@@ -330,7 +330,7 @@ fn by_spans(
     clocks_off(&mut screen, traced, &answer.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
     let why = match answer.is_outside {
-        true => String::from("its spans are not of the recording's time: no recording covers it"),
+        true => String::from("no recording covers it, since its spans are from another time"),
         false => wording::no_path(why),
     };
     let text =

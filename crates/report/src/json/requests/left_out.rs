@@ -9,18 +9,20 @@ use crate::wording;
 pub(super) struct LeftOutJson {
     /// Spans without an id or an end.
     spans_left_out: u64,
-    /// The recordings and files whose spans are cut off, or damaged: later spans are missing.
+    /// The recordings whose spans are cut off: later spans are missing.
     spans_cut_off: Vec<String>,
+    /// The files with spans that are cut off, or damaged: later spans are missing.
+    spans_damaged: Vec<String>,
     /// Spans that are their own ancestors.
     spans_in_circles: u64,
 }
 
 impl LeftOutJson {
     pub(super) fn new(traced: &Traced) -> Self {
-        let damaged = traced.damaged.iter().map(|(path, _)| path);
         Self {
             spans_left_out: traced.dropped.missing(),
-            spans_cut_off: traced.torn.iter().chain(damaged).map(|path| wording::file(path)).collect(),
+            spans_cut_off: traced.torn.iter().map(|path| wording::file(path)).collect(),
+            spans_damaged: traced.damaged.iter().map(|(path, _)| wording::file(path)).collect(),
             spans_in_circles: traced.requests.in_circles,
         }
     }
