@@ -329,7 +329,7 @@ fn by_spans(
     left_out(&mut screen, traced);
     clocks_off(&mut screen, traced, &answer.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
-    let why = match answer.is_outside {
+    let why = match answer.is_outside && why != NoPath::OtherHost {
         true => String::from("no recording covers it, since its spans are from another time"),
         false => wording::no_path(why),
     };
