@@ -1,4 +1,4 @@
-//! The words that the other modules have in common: the spans, the threads that work for them, and how that is known.
+//! The words that the other modules have in common: the spans, the threads working for them, and how these are known.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub struct Traced {
     pub dropped: Dropped,
     /// Recordings whose spans end within a message: the recorder was killed, and later spans are missing.
     pub torn: Vec<PathBuf>,
-    /// Files that could be read up to a damage only, and the damage in words.
+    /// Files with a damage behind some spans, and the damage in words.
     pub damaged: Vec<(PathBuf, String)>,
     /// The recordings, indexed by [`Service::recording`](wakepath_spans::Service::recording), if several are read.
     pub recordings: Vec<PathBuf>,

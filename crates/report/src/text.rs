@@ -65,7 +65,7 @@ fn when(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> Stri
     when_anywhere(head, from, to) + &on
 }
 
-/// The same without the host: a time that was not recorded may be any host's.
+/// The same without the host: an unrecorded time may be any host's.
 fn when_anywhere(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> String {
     // A request may be older than the recording: its spans came late.
     let since = [from.into(), to.into()].map(|at: SpanTime| at.since_origin(head.origin));

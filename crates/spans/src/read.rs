@@ -60,14 +60,14 @@ impl Reader {
             .map_err(|error| ReadError::Damaged { at: 0, what: error.to_string() })
     }
 
-    /// The number of spans taken so far.
+    /// How many spans were taken so far.
     pub fn count(&self) -> usize {
         self.collector.count()
     }
 
     /// Takes a whole file: OTLP in protobuf, each message behind its length (4 bytes, big endian), as the
     /// OpenTelemetry Collector writes it, also with each message compressed; OTLP in JSON, with one or more documents;
-    /// Tempo's, Jaeger's or Zipkin's JSON; and each of these in gzip or Zstandard.
+    /// Tempo's, Jaeger's or Zipkin's JSON; each also in gzip or Zstandard.
     ///
     /// # Errors
     /// When the file has another format, or is damaged; spans before the damage are kept.

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use wakepath_spans::{Dropped, Kind, ReadError, Reader, Spans, read, requests};
 
-/// An OTLP document with this span id and name of the list.
+/// An OTLP document with this span id and list name.
 fn otlp(id: u8, list: &str) -> String {
     format!(
         r#"{{"{list}": [{{"resource": {{"attributes": [{{"key": "service.name", "value": {{"stringValue": "shop"}}}}]}},
@@ -32,7 +32,7 @@ fn ids(spans: &Spans) -> Vec<u8> {
     spans.spans.iter().map(|span| span.id.0[7]).collect()
 }
 
-/// The ids of the spans in a file, and its error.
+/// The ids in a file, and its error.
 fn kept(file: Vec<u8>) -> (Vec<u8>, Option<ReadError>) {
     let mut reader = Reader::default();
     let error = reader.take_file(&file.into()).err();
@@ -123,7 +123,7 @@ fn zipkins_spans_have_their_service_and_share_ids_between_the_sides_of_a_call() 
         ];
         assert_eq!(described, expected);
         assert!(spans.services.iter().all(|service| service.host.is_none()), "an address is no host's name");
-        // The answer is a request of its own, within the caller's.
+        // The answer is its own request, within the caller's.
         let requests = requests(&spans);
         assert_eq!(requests.requests.len(), 2);
     }

@@ -1,4 +1,4 @@
-//! Requests by their spans alone, without a recording: how long they took, and the spans that their ends waited for.
+//! Requests by their spans alone, without a recording: how long they took, and for which spans their ends waited.
 
 use std::collections::BTreeMap;
 

@@ -106,7 +106,7 @@ impl Collector {
         place(&mut self.services, service).map(ServiceIndex)
     }
 
-    /// The number of kept spans.
+    /// How many spans are kept.
     pub(super) fn count(&self) -> usize {
         self.spans.len()
     }

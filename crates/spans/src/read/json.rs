@@ -181,7 +181,7 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
     }
 }
 
-/// Takes all of Zipkin's arrays in a file, one behind the other.
+/// Takes all Zipkin arrays in a file, one behind the other.
 pub(super) fn take_zipkin(file: &[u8], collector: &mut Collector) -> Result<(), ReadError> {
     let text = text(file);
     let mut arrays = serde_json::Deserializer::from_str(&text).into_iter::<Vec<&RawValue>>();

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-/// The first bytes of a gzip member.
+/// A gzip member's first bytes.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// The first bytes of a Zstandard frame.
+/// A Zstandard frame's first bytes.
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Unpacked bytes, and the reason why they are not all.

@@ -11,7 +11,7 @@ pub(super) struct LeftOutJson {
     spans_left_out: u64,
     /// The recordings whose spans are cut off: later spans are missing.
     spans_cut_off: Vec<String>,
-    /// The files with spans that are cut off, or damaged: later spans are missing.
+    /// The files with cut or damaged spans: later spans are missing.
     spans_damaged: Vec<String>,
     /// Spans that are their own ancestors.
     spans_in_circles: u64,

@@ -11,7 +11,7 @@ use crate::units::{count, duration};
 const WHY: &str =
     "no recording was read: the times are those of spans alone, which do not say what the work waited for";
 
-/// The command that records beside the services.
+/// The command for recording beside the services.
 const RECORD: &str = "sudo wakepath record --otlp -a";
 
 /// The operations, and their longest requests; `argument` is the files as arguments.
@@ -42,7 +42,7 @@ pub fn requests_alone(answer: &AloneAnswer<'_>, argument: &str, layout: Layout) 
     screen.into_text()
 }
 
-/// The spans that a request's end waited for.
+/// The spans for which a request's end waited.
 pub fn request_alone(traced: &Traced, request: RequestIndex, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let (root, own) = (traced.root(request), own_times_alone(traced, request));

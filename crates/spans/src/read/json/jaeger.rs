@@ -42,7 +42,7 @@ struct JaegerSpan<'a> {
     tags: List<&'a RawValue>,
     #[serde(borrow, rename = "processID")]
     process_id: Scalar<'a>,
-    /// The process itself, in place of its id: Jaeger's storage has it so.
+    /// The process itself, instead of its id: Jaeger's storage has it so.
     #[serde(borrow)]
     process: Scalar<'a>,
     /// The parent in old files, which have no references.

@@ -1,4 +1,4 @@
-//! Zipkin's JSON, version 2: an array of spans, as `/api/v2/trace/ID` answers, or an array of such arrays, as
+//! Zipkin's JSON, version 2: an array with spans, as `/api/v2/trace/ID` answers, or an array with such arrays, as
 //! `/api/v2/traces` does.
 
 use std::borrow::Cow;
@@ -60,7 +60,7 @@ struct Annotation<'a> {
 /// Takes an array's spans.
 ///
 /// # Errors
-/// When the elements are no spans, or spans of version 1.
+/// When the elements are no spans, or version 1's.
 pub(super) fn take(elements: &[&RawValue], collector: &mut Collector) -> Result<(), ReadError> {
     for element in elements {
         match Scalar::from(*element).list() {
