@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use wakepath_engine::requests::{
     GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, find_request,
-    join, request, request_group, requests, traced,
+    join, request, request_group, requests, requests_alone, traced,
 };
 use wakepath_engine::{Algorithm, Recorded, is_recording};
 use wakepath_report::{json, text};
@@ -25,11 +25,12 @@ use export::Export;
 /// Show how long requests took, from the spans of distributed tracing, and why one of them took its time
 ///
 /// The spans come from `record --otlp`, or from files: OTLP (JSON or protobuf, as the OpenTelemetry Collector writes
-/// them) or Jaeger's JSON. A request is a service's local root span.
+/// them), or the JSON of Tempo, Jaeger or Zipkin; also compressed. Without a recording, the spans alone answer. A request is
+/// a service's local root span.
 #[derive(Debug, Args)]
 #[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct RequestsArguments {
-    /// The recording, and files with spans [default: ./wakepath.rec]
+    /// The recording, and files with spans [default: ./wakepath.rec, if there]
     #[arg(value_name = "REC|SPANS")]
     files: Vec<PathBuf>,
     /// Explain the request with this id: the first digits of its trace id, or TRACE/SPAN
@@ -102,6 +103,9 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     if arguments.tree && arguments.peak.is_none() && arguments.compare.is_empty() {
         return Err(Failure::new(Code::Usage, "--tree needs --peak or --compare"));
     }
+    if let Some(files) = alone(&arguments.files) {
+        return run_alone(arguments, files, output);
+    }
     let (input, traced, recorded) = read(&arguments.files)?;
     let (of_recording, argument) = (input.argument(), arguments.argument());
     let (recording, with_spans) = (input.words(), arguments.words());
@@ -140,6 +144,48 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
         None => output.answer(&answer, arguments.json, json::requests, |answer, layout| {
             text::requests(answer, text::Source::Read(&argument), layout)
         })?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files, if all have spans and there is no recording in the usual place.
+fn alone(files: &[PathBuf]) -> Option<&[PathBuf]> {
+    let is_alone =
+        !files.is_empty() && files.iter().all(|path| is_spans(path)) && !Path::new(DEFAULT).exists();
+    is_alone.then_some(files)
+}
+
+/// Answers by spans alone.
+fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) -> Result<ExitCode, Failure> {
+    let needs_recording = [
+        ("--peak", arguments.peak.is_some()),
+        ("--compare", !arguments.compare.is_empty()),
+        ("--export-otlp", arguments.export_otlp.is_some()),
+        ("--export-perfetto", arguments.export_perfetto.is_some()),
+        ("--json", arguments.json),
+    ];
+    if let Some((flag, _)) = needs_recording.iter().find(|(_, is_given)| *is_given) {
+        let text = format!("{flag} needs a recording, and only spans were given");
+        let hint = "record with `sudo wakepath record --otlp -a`, then: wakepath requests REC SPANS";
+        return Err(Failure::new(Code::Usage, text).hint(hint));
+    }
+    let traced = traced(&[], files).map_err(spans_failure)?;
+    if let Some(id) = &arguments.request {
+        let which = find_request(&traced, id).map_err(requests_failure)?;
+        output.text(&text::request_alone(&traced, which, output.layout()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answer = requests_alone(&traced, &arguments.query()).map_err(requests_failure)?;
+    match arguments.slowest {
+        Some(slowest) => {
+            for (place, &which) in answer.requests.iter().take(slowest).enumerate() {
+                if place > 0 {
+                    output.text("\n")?;
+                }
+                output.text(&text::request_alone(&traced, which, output.layout()))?;
+            }
+        }
+        None => output.text(&text::requests_alone(&answer, &arguments.argument(), output.layout()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -206,7 +252,7 @@ pub fn is_spans(path: &Path) -> bool {
 pub fn spans_failure(error: SpansError) -> Failure {
     let hint = match &error {
         SpansError::Format { .. } => {
-            "give OTLP as the Collector's file exporter writes it (JSON or protobuf), or Jaeger's JSON"
+            "give OTLP as the Collector's file exporter writes it (JSON or protobuf), or the JSON of Tempo, Jaeger or Zipkin (version 2)"
         }
         SpansError::Io { .. } | SpansError::TooLarge { .. } => "",
     };

@@ -1,5 +1,6 @@
 //! Requests: each operation's latencies, and a request's explanation.
 
+mod alone;
 mod find;
 pub(crate) mod goroutine;
 mod group;
@@ -23,6 +24,7 @@ pub use wakepath_spans::{
     TraceId, read as read_spans,
 };
 
+pub use alone::{AloneAnswer, own_times_alone, requests_alone};
 pub use find::{find_request, request_id};
 pub use goroutine::{Parked, Reason, RequestGoroutine};
 pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
@@ -78,6 +80,8 @@ pub struct RequestsAnswer<'a> {
     pub operations: Vec<OperationAnswer>,
     /// The requests in question, the longest first.
     pub requests: Vec<RequestIndex>,
+    /// How many requests have no recorded moment.
+    pub outside: u64,
     /// The threads' contexts.
     pub contexts: Contexts,
     /// The goroutines.
@@ -144,21 +148,39 @@ pub fn requests<'a>(
 ) -> Result<RequestsAnswer<'a>, RequestsError> {
     let places = Places::new(recorded, traced)?;
     let requests = matching(traced, query)?;
-    let mut by_operation: Vec<Vec<RequestIndex>> = vec![Vec::new(); traced.spans.operations.len()];
-    for &request in &requests {
-        by_operation[traced.root(request).operation.0 as usize].push(request);
-    }
-    let all = (0..).map(OperationIndex).zip(by_operation);
-    let mut operations: Vec<_> =
-        all.filter_map(|(operation, requests)| operation_answer(traced, operation, &requests)).collect();
-    operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
+    let operations = operation_answers(traced, &requests);
+    let times = |request: &RequestIndex| span_time::times(&places, traced, traced.request(*request).root);
+    let outside = requests.iter().filter(|request| one::is_outside(recorded, times(request))).count() as u64;
     let (from, to) = (recorded.from(), recorded.to());
     let turns = noted_turns(recorded, traced, &places);
     let contexts = Contexts::new(recorded, traced, &places, &turns);
     let goroutines = SpanGoroutines::new(recorded, traced, &places);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let head = head(recorded, from, to);
-    Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines, connections })
+    Ok(RequestsAnswer {
+        head,
+        traced,
+        places,
+        operations,
+        requests,
+        outside,
+        contexts,
+        goroutines,
+        connections,
+    })
+}
+
+/// These requests' operations, most total time first. `requests` are sorted, the longest first.
+fn operation_answers(traced: &Traced, requests: &[RequestIndex]) -> Vec<OperationAnswer> {
+    let mut by_operation: Vec<Vec<RequestIndex>> = vec![Vec::new(); traced.spans.operations.len()];
+    for &request in requests {
+        by_operation[traced.root(request).operation.0 as usize].push(request);
+    }
+    let all = (0..).map(OperationIndex).zip(by_operation);
+    let mut operations: Vec<_> =
+        all.filter_map(|(operation, requests)| operation_answer(traced, operation, &requests)).collect();
+    operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
+    operations
 }
 
 /// An operation's latencies. `requests` are sorted, the longest first.

@@ -1,4 +1,4 @@
-//! The words that the other modules have in common: the spans, the threads that work for them, and how that is known.
+//! The words that the other modules have in common: the spans, the threads working for them, and how these are known.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ pub struct Traced {
     pub dropped: Dropped,
     /// Recordings whose spans end within a message: the recorder was killed, and later spans are missing.
     pub torn: Vec<PathBuf>,
+    /// Files with a damage behind some spans, and the damage in words.
+    pub damaged: Vec<(PathBuf, String)>,
     /// The recordings, indexed by [`Service::recording`](wakepath_spans::Service::recording), if several are read.
     pub recordings: Vec<PathBuf>,
 }
@@ -25,7 +27,14 @@ pub struct Traced {
 impl Traced {
     /// Finds these spans' requests.
     pub fn new(spans: Spans, dropped: Dropped) -> Self {
-        Self { requests: requests(&spans), spans, dropped, torn: Vec::new(), recordings: Vec::new() }
+        Self {
+            requests: requests(&spans),
+            spans,
+            dropped,
+            torn: Vec::new(),
+            damaged: Vec::new(),
+            recordings: Vec::new(),
+        }
     }
 
     /// A request.

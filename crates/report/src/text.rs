@@ -42,7 +42,7 @@ pub(crate) use path::{next_words, row_text};
 pub(crate) use requests::{
     NextStep, next_step, operation_name, other_warnings, request_sentence, spans_left_out,
 };
-pub use requests::{request, request_group, requests};
+pub use requests::{request, request_alone, request_group, requests, requests_alone};
 pub use segments::segments;
 pub use spans::{spans_awaited, spans_received, unread_contexts};
 pub use sync::sync;
@@ -62,6 +62,11 @@ use crate::wording;
 fn when(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> String {
     let host = wording::name(&head.host.name);
     let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
+    when_anywhere(head, from, to) + &on
+}
+
+/// The same without the host: an unrecorded time may be any host's.
+fn when_anywhere(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> String {
     // A request may be older than the recording: its spans came late.
     let since = [from.into(), to.into()].map(|at: SpanTime| at.since_origin(head.origin));
     let Some(origin) = head.origin_realtime_ns else {
@@ -69,10 +74,10 @@ fn when(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> Stri
             0.. => duration(ns.unsigned_abs()),
             before => format!("-{}", duration(before.unsigned_abs())),
         });
-        return format!("{from} to {to} after the start{on}");
+        return format!("{from} to {to} after the start");
     };
     let [from, to] = since.map(|ns| origin.saturating_add_signed(ns));
-    format!("{} UTC{on}", utc_range(from, to))
+    format!("{} UTC", utc_range(from, to))
 }
 
 /// A part of a window: ` 61.1%   728 ms  `.

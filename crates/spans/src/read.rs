@@ -2,28 +2,41 @@
 
 mod collect;
 mod json;
+mod packed;
 mod protobuf;
 
 use bytes::Bytes;
 
 use collect::Collector;
 pub use collect::{Dropped, EXPLAINS};
+use packed::{Cut, Unpacked, unpack};
 
 use crate::Spans;
 
 /// The longest protobuf message in a file, bytes.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// The most bytes to which a compressed file may unpack.
+const MAX_UNPACKED_BYTES: usize = 1 << 30;
+
 /// Why spans could not be read, or not all of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ReadError {
     #[error(
-        "neither OTLP (JSON or protobuf, as the Collector's file exporter writes them) nor Jaeger's JSON"
+        "neither OTLP (JSON or protobuf, as the Collector's file exporter writes them) nor Jaeger's JSON, Tempo's or Zipkin's (version 2)"
     )]
     Unknown,
+    #[error("spans in version 1 of Zipkin's JSON, which is not read: version 2 is")]
+    ZipkinV1,
     #[error("cannot be read from byte {at} on: {what}")]
     Damaged { at: usize, what: String },
+    #[error("unpacks to more than {} MiB, the most that is read", MAX_UNPACKED_BYTES >> 20)]
+    TooLarge,
+    #[error("the compressed data is damaged or cut off: {what}")]
+    Packed { what: String },
+    #[error("unpacked, {0}")]
+    Unpacked(Box<ReadError>),
 }
 
 /// Collects spans, message by message.
@@ -47,21 +60,43 @@ impl Reader {
             .map_err(|error| ReadError::Damaged { at: 0, what: error.to_string() })
     }
 
+    /// How many spans were taken so far.
+    pub fn count(&self) -> usize {
+        self.collector.count()
+    }
+
     /// Takes a whole file: OTLP in protobuf, each message behind its length (4 bytes, big endian), as the
-    /// OpenTelemetry Collector writes it; OTLP in JSON, with one or more documents; or Jaeger's JSON.
+    /// OpenTelemetry Collector writes it, also with each message compressed; OTLP in JSON, with one or more documents;
+    /// Tempo's, Jaeger's or Zipkin's JSON; each also in gzip or Zstandard.
     ///
     /// # Errors
     /// When the file has another format, or is damaged; spans before the damage are kept.
     pub fn take_file(&mut self, file: &Bytes) -> Result<(), ReadError> {
-        let first = file.iter().find(|byte| !byte.is_ascii_whitespace());
-        match first {
-            None => Ok(()),
-            Some(b'{') => json::take(file, &mut self.collector),
-            Some(_) => self.take_messages(file),
+        match unpack(file, MAX_UNPACKED_BYTES) {
+            Some(Unpacked { bytes, cut }) => {
+                let read = self.take_plain(&bytes, MAX_UNPACKED_BYTES);
+                // The cut explains a document that does not end.
+                cut.map_or(read.map_err(|error| ReadError::Unpacked(Box::new(error))), |cut| Err(cut.into()))
+            }
+            None => self.take_plain(file, MAX_UNPACKED_BYTES),
         }
     }
 
-    fn take_messages(&mut self, file: &Bytes) -> Result<(), ReadError> {
+    fn take_plain(&mut self, file: &Bytes, bound: usize) -> Result<(), ReadError> {
+        const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+        let marked = if file.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let file = file.slice(marked..);
+        let first = file.iter().find(|byte| !byte.is_ascii_whitespace());
+        match first {
+            None => Ok(()),
+            Some(b'{') => json::take(&file, &mut self.collector),
+            Some(b'[') => json::take_zipkin(&file, &mut self.collector),
+            Some(_) => self.take_messages(&file, bound),
+        }
+    }
+
+    /// `bound` is the most bytes to which the messages may unpack together.
+    fn take_messages(&mut self, file: &Bytes, mut bound: usize) -> Result<(), ReadError> {
         let mut at = 0;
         while at < file.len() {
             let damaged = |what: &str| match at {
@@ -76,8 +111,21 @@ impl Reader {
             if length > MAX_MESSAGE_BYTES || length > file.len() - body {
                 return Err(damaged("a message is cut off, or its length is no length"));
             }
-            protobuf::take(file.slice(body..body + length), &mut self.collector)
-                .map_err(|error| damaged(&error.to_string()))?;
+            let mut message = file.slice(body..body + length);
+            if let Some(Unpacked { bytes, cut }) = unpack(&message, bound.min(MAX_MESSAGE_BYTES)) {
+                if let Some(cut) = cut {
+                    return Err(cut.into());
+                }
+                bound -= bytes.len();
+                message = bytes;
+            }
+            match message.first() {
+                // No message in protobuf begins so.
+                Some(b'{') => json::take(&message, &mut self.collector)
+                    .map_err(|error| ReadError::Unpacked(Box::new(error)))?,
+                _ => protobuf::take(message, &mut self.collector)
+                    .map_err(|error| damaged(&error.to_string()))?,
+            }
             at = body + length;
         }
         Ok(())
@@ -86,6 +134,15 @@ impl Reader {
     /// The spans, each once, in time order; and the numbers of dropped spans.
     pub fn finish(self) -> (Spans, Dropped) {
         self.collector.finish()
+    }
+}
+
+impl From<Cut> for ReadError {
+    fn from(cut: Cut) -> Self {
+        match cut {
+            Cut::TooLarge => Self::TooLarge,
+            Cut::Damaged(what) => Self::Packed { what },
+        }
     }
 }
 

@@ -410,6 +410,102 @@ fn what_cannot_be_answered_says_why_and_what_to_do_next() {
     check(&["wakepath.rec", "missing.json"], 3, &["missing.json"]);
 }
 
+/// Spans of 2018 as Jaeger's query service prints them, with ids of 64 bits.
+fn write_jaeger(made: &Made) {
+    let span = |id: &str, parent: Option<&str>, name: &str, from: u64, length: u64| {
+        let to_parent = |id| json!([{"refType": "CHILD_OF", "traceID": "10a7dbc6d6cfeb6", "spanID": id}]);
+        json!({
+            "traceID": "10a7dbc6d6cfeb6", "spanID": id, "operationName": name, "processID": "p1", "tags": null,
+            "references": parent.map(to_parent), "startTime": 1_527_684_461_617_000_u64 + from, "duration": length,
+        })
+    };
+    let spans = [
+        span("10a7dbc6d6cfeb6", None, "say", 0, 1000),
+        span("b", Some("10a7dbc6d6cfeb6"), "print", 100, 600),
+    ];
+    let document = json!({"data": [{"spans": spans, "processes": {"p1": {"serviceName": "hello"}}}]});
+    fs::write(made.folder().join("jaeger.json"), document.to_string()).expect("a file");
+}
+
+#[test]
+fn spans_alone_are_answered_without_a_recording_and_say_so() {
+    let made = made(LOCKS, &[]);
+    write_jaeger(&made);
+    fs::rename(made.recording(), made.folder().join("other.rec")).expect("another name");
+    let (code, out, err) = run(&made, &["jaeger.json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        "1 request of 1 operation, from 2 spans of 1 service\n\
+         2018-05-30 12:47:41.617000 to 12:47:41.618000 UTC\n\n  \
+         count      p50      p99      max  failed  operation, most time in all first\n      \
+         1  1.00 ms  1.00 ms  1.00 ms       -  hello say\n\n  \
+         longest  request\n  \
+         1.00 ms  010a7dbc6d6cfeb6  hello say\n\n\
+         no recording was read: the times are those of spans alone, which do not say what the work waited for\n\
+         next: wakepath requests jaeger.json --request 010a7dbc6d6cfeb6\n\
+         to record: sudo wakepath record --otlp -a\n"
+    );
+    let explained = "hello say took 1.00 ms\n\
+         2018-05-30 12:47:41.617000 to 12:47:41.618000 UTC; trace 0000000000000000010a7dbc6d6cfeb6, span\n\
+         010a7dbc6d6cfeb6\n\n \
+         share     time  the spans that its end waited for, by their own time\n \
+         60.0%   600 µs  hello print, 1 span  inferred\n \
+         40.0%   400 µs  hello say, 1 span  inferred\n\n\
+         no recording was read: the times are those of spans alone, which do not say what the work waited for\n\
+         to record: sudo wakepath record --otlp -a\n";
+    for which in [["--slowest", "1"], ["--request", "10a7dbc6d6cfeb6"], ["--request", "010A7DBC6D6CFEB6"]] {
+        let (code, out, err) = run(&made, &[&["jaeger.json"], &which[..]].concat());
+        assert_eq!((code, out.as_str(), err.as_str()), (0, explained, ""), "{which:?}");
+    }
+    for more in [&["--json"][..], &["--peak", "1"], &["--compare", "other.rec"]] {
+        let (code, out, err) = run(&made, &[&["jaeger.json"], more].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{more:?}");
+        assert!(err.contains(&format!("{} needs a recording", more[0])), "{err}");
+    }
+}
+
+#[test]
+fn spans_outside_the_recording_keep_their_times_and_are_said_to_be_covered_by_none() {
+    let made = made(LOCKS, &[]);
+    write_jaeger(&made);
+    let (code, out, err) = run(&made, &["wakepath.rec", "jaeger.json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("\n2018-05-30 12:47:41.617000 to 12:47:41.618000 UTC\n"), "{out}");
+    assert!(
+        out.contains("\nwarning: no recording covers 1 request: the spans are from another time,"),
+        "{out}"
+    );
+    let (_, out, _) = run(&made, &["wakepath.rec", "jaeger.json", "--request", "10a7dbc6d6cfeb6"]);
+    assert!(out.starts_with("hello say took 1.00 ms: mostly in hello print (60%, inferred)\n"), "{out}");
+    assert!(out.contains("\n2018-05-30 12:47:41.617000 to 12:47:41.618000 UTC; trace 0000"), "{out}");
+    assert!(out.contains("\nno recording covers it, since its spans are from another time: "), "{out}");
+    // A recorded request beside it.
+    let both = locks();
+    write_jaeger(&both);
+    let (_, out, _) = run(&both, &["wakepath.rec", "jaeger.json", "spans.json"]);
+    assert!(out.contains("\nwarning: no recording covers 1 request: "), "{out}");
+    let (_, out, _) = run(&both, &["wakepath.rec", "spans.json"]);
+    assert!(!out.contains("no recording covers"), "{out}");
+}
+
+#[test]
+fn a_file_with_a_cut_last_line_is_answered_by_the_lines_before_it() {
+    let made = locks();
+    let path = made.folder().join("spans.json");
+    let line = fs::read_to_string(&path).expect("the file");
+    let whole = run(&made, &["wakepath.rec", "spans.json"]).1;
+    fs::write(&path, format!("{line}\n{}", &line[..line.len() / 3])).expect("a file");
+    let (code, out, err) = run(&made, &["wakepath.rec", "spans.json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(out.lines().next(), whole.lines().next());
+    assert!(out.contains("\nwarning: spans.json: cannot be read from byte "), "{out}");
+    let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let keys = ["spans_cut_off", "spans_damaged"].map(|key| &document[key]);
+    assert_eq!(keys, [&json!([]), &json!(["spans.json"])]);
+}
+
 #[test]
 fn spans_of_a_recording_that_are_cut_off_are_said_to_be() {
     let made = locks();

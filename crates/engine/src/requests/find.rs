@@ -90,13 +90,23 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
     let mut parts = id.splitn(3, '/');
     let (trace, span, place) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     let is_long = |digits: &str| digits.len() >= MIN_DIGITS;
-    let traces = TraceId::beginning_with(trace).filter(|_| is_long(trace)).ok_or_else(ill_formed)?;
-    let ids = span
-        .map(|span| SpanId::beginning_with(span).filter(|_| is_long(span)).ok_or_else(ill_formed))
-        .transpose()?;
+    // A whole id has any number of digits: Jaeger writes no leading zeros.
+    let with_trace = |id: TraceId| traced.requests.spans_in_traces(&traced.spans, &(id..=id));
+    let whole = TraceId::from_hex(trace).map(with_trace).filter(|spans| !spans.is_empty());
+    let of_traces: Vec<SpanIndex> = match whole {
+        Some(spans) => spans.to_vec(),
+        None => beginning_with(traced, trace).filter(|_| is_long(trace)).ok_or_else(ill_formed)?,
+    };
+    let id_is = |index: &SpanIndex, id: SpanId| traced.spans.span(*index).id == id;
+    let ids = |span: &str| {
+        let whole = SpanId::from_hex(span).filter(|id| of_traces.iter().any(|index| id_is(index, *id)));
+        let beginning = || SpanId::beginning_with(span).filter(|_| is_long(span));
+        whole.map(|id| id..=id).or_else(beginning).ok_or_else(ill_formed)
+    };
+    let ids = span.map(ids).transpose()?;
     let place: Option<usize> = place.map(|place| place.parse().map_err(|_| ill_formed())).transpose()?;
     let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
-    let of_traces = traced.requests.spans_in_traces(&traced.spans, &traces).iter();
+    let of_traces = of_traces.iter();
     let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(traced.spans.span(index).id)).collect();
     // They are sorted by trace, and then by id.
     let trace_of = |index: &SpanIndex| traced.spans.span(*index).trace;
@@ -134,6 +144,26 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
     }
 }
 
+/// The spans in traces whose ids begin with these digits, also if their upper 64 bits are zero and not written; sorted by
+/// trace and id. `None` for other digits.
+fn beginning_with(traced: &Traced, digits: &str) -> Option<Vec<SpanIndex>> {
+    let traces = TraceId::beginning_with(digits)?;
+    let spans_in = |traces| traced.requests.spans_in_traces(&traced.spans, traces).iter().copied();
+    let short = SpanId::beginning_with(digits).map(|low| lower(*low.start())..=lower(*low.end()));
+    let short = short.iter().flat_map(spans_in);
+    let short = short.filter(|span| !traces.contains(&traced.spans.span(*span).trace));
+    let mut spans: Vec<_> = short.chain(spans_in(&traces)).collect();
+    spans.sort_by_key(|span| (traced.spans.span(*span).trace, traced.spans.span(*span).id, *span));
+    Some(spans)
+}
+
+/// The trace id with these lower 64 bits, all others being zero.
+fn lower(bits: SpanId) -> TraceId {
+    let mut id = [0; 16];
+    id[8..].copy_from_slice(&bits.0);
+    TraceId(id)
+}
+
 /// An error listing some of these requests with the same identity, each with its id.
 fn several_services(traced: &Traced, requests: &[RequestIndex]) -> RequestsError {
     let root = traced.root(requests[0]);
@@ -153,9 +183,11 @@ pub fn request_id(traced: &Traced, request: RequestIndex) -> String {
     const ID_DIGITS: usize = 16;
     let root = traced.root(request);
     let trace = root.trace.to_string();
-    // 64-bit ids have leading zeros, and others may begin with the same digits.
-    let short = &trace[..ID_DIGITS];
-    let trace = if find_request(traced, short).is_ok() { short } else { &trace };
+    // Jaeger writes the lower half alone if the upper half is zero. Others may begin with the same digits.
+    let (upper, lower) = trace.split_at(ID_DIGITS);
+    let short = if upper.bytes().all(|digit| digit == b'0') { lower } else { upper };
+    let is_of_trace = |found| traced.root(found).trace == root.trace;
+    let trace = if find_request(traced, short).is_ok_and(is_of_trace) { short } else { &trace };
     let of_span = format!("{trace}/{}", root.id);
     let finds = |id: &str| find_request(traced, id) == Ok(request);
     if finds(trace) {
@@ -235,6 +267,42 @@ mod tests {
         let long = "a".repeat(33);
         for id in ["aba", "abab/111", "abab/", "", "/", "abag", long.as_str(), "abab/11112222333344445"] {
             assert!(found(id).starts_with(&format!("`{id}` is no id")), "{id}: {}", found(id));
+        }
+    }
+
+    #[test]
+    fn an_id_of_64_bits_is_printed_as_jaeger_prints_it_and_found_in_each_way_to_write_it() {
+        let other = "0abc7dbc6d6cfeb6".repeat(2);
+        let traced =
+            traced(&[("abc7dbc6d6cfeb6", "2222", "", 6), (&other, "3333", "", 7), ("1f", "4444", "", 8)]);
+        let found = |id: &str| match find_request(&traced, id) {
+            Ok(request) => traced.root(request).from.ns().to_string(),
+            Err(error) => error.to_string(),
+        };
+        let padded = format!("{:0>32}", "abc7dbc6d6cfeb6");
+        for (id, expected) in [
+            ("abc7dbc6d6cfeb6", "6"),
+            // A whole id, and the beginning of another.
+            ("0abc7dbc6d6cfeb6", "6"),
+            ("0ABC7DBC6D6CFEB6", "6"),
+            (&padded, "6"),
+            ("0abc7dbc6d6cfeb6/2222", "6"),
+            (&other, "7"),
+            ("0abc7dbc6d6cfeb60", "7"),
+            ("0abc", "2 traces have ids that begin with `0abc`"),
+            ("1f", "8"),
+            ("000000000000001F", "8"),
+            (
+                "1e",
+                "`1e` is no id: write 4 to 32 hex digits of a trace, and behind a `/` those of a span, if it is not the first",
+            ),
+        ] {
+            assert_eq!(found(id), expected, "{id}");
+        }
+        let ids: Vec<_> = (0..3).map(|request| request_id(&traced, RequestIndex(request))).collect();
+        assert_eq!(ids, ["0abc7dbc6d6cfeb6", other.as_str(), "000000000000001f"]);
+        for (request, id) in (0..).map(RequestIndex).zip(&ids) {
+            assert_eq!(find_request(&traced, id), Ok(request), "{id}");
         }
     }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::{answer, explain_with, path_with};
-use crate::{Head, PathAnswer, Question};
+use crate::{Head, PathAnswer, Question, Recorded};
 
 /// A part of a request's time in which a span's own work was waited for, by the spans' times alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,8 @@ pub struct RequestAnswer<'r> {
     pub from: SpanTime,
     /// The end.
     pub to: SpanTime,
+    /// Whether the recording has no moment from its time.
+    pub is_outside: bool,
     /// The spans that its end waited for: parts without gap or overlap in its time.
     pub by_span: Vec<SpanPart>,
     /// The clocks of its root span's service and of these spans' services, if threads were seen to work for them.
@@ -188,12 +190,32 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let services: HashSet<_> = services.map(|span| traced.spans.span(span).service).collect();
     let clocks = joined.contexts.clocks.iter().filter(|clock| services.contains(&clock.service));
     let clocks = clocks.cloned().collect();
-    RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, clocks, own, path, next }
+    let is_outside = is_outside(recorded, (from, to));
+    RequestAnswer {
+        head,
+        traced,
+        request,
+        host,
+        joined_by,
+        from,
+        to,
+        is_outside,
+        by_span,
+        clocks,
+        own,
+        path,
+        next,
+    }
 }
 
 /// Whether the whole time was recorded.
 fn is_recorded(joined: &Joined<'_>, (from, to): (SpanTime, SpanTime)) -> bool {
     SpanTime::from(joined.recorded.from()) <= from && to <= joined.recorded.to().into()
+}
+
+/// Whether the recording has no moment from a time.
+pub(super) fn is_outside(recorded: &Recorded, (from, to): (SpanTime, SpanTime)) -> bool {
+    to < SpanTime::from(recorded.from()) || SpanTime::from(recorded.to()) < from
 }
 
 /// The worker whose path is the request's: a thread or a goroutine.
@@ -265,6 +287,11 @@ fn own_times(traced: &Traced, by_span: &[SpanPart]) -> Vec<OwnTime> {
         let operation = traced.spans.span(part.span).operation;
         *sums.entry(operation).or_default().entry(part.span).or_default() += part.to.since(part.from);
     }
+    sorted(sums)
+}
+
+/// The own time by operation, the largest first, from each span's time.
+pub(super) fn sorted(sums: BTreeMap<OperationIndex, BTreeMap<SpanIndex, u64>>) -> Vec<OwnTime> {
     let mut own: Vec<_> = sums
         .into_iter()
         .filter_map(|(operation, spans)| {

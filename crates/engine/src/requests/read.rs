@@ -30,7 +30,7 @@ pub enum SpansError {
 /// Reads the spans that these recordings received, and the spans in these files.
 ///
 /// # Errors
-/// When a file cannot be read, or holds no spans in a known format.
+/// When a file cannot be read, or holds no spans in a known format. A file with spans before its damage is no error.
 pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
     let (mut reader, mut torn) = (Reader::default(), Vec::new());
     for (place, path) in recordings.iter().enumerate().filter(|(_, path)| is_recording(path)) {
@@ -47,12 +47,19 @@ pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, Spans
         }
     }
     reader.received_by(None);
+    let mut damaged = Vec::new();
     for path in files {
         let file = Bytes::from(bytes_of(path)?);
-        reader.take_file(&file).map_err(|error| SpansError::Format { path: path.clone(), error })?;
+        let before = reader.count();
+        match reader.take_file(&file) {
+            Ok(()) => {}
+            // A writer that was killed leaves its last line cut.
+            Err(error) if reader.count() > before => damaged.push((path.clone(), error.to_string())),
+            Err(error) => return Err(SpansError::Format { path: path.clone(), error }),
+        }
     }
     let (spans, dropped) = reader.finish();
-    Ok(Traced { torn, recordings: recordings.to_vec(), ..Traced::new(spans, dropped) })
+    Ok(Traced { torn, damaged, recordings: recordings.to_vec(), ..Traced::new(spans, dropped) })
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, SpansError> {

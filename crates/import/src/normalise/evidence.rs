@@ -39,7 +39,7 @@ struct ValueUse {
 /// The limits on different values, and on threads.
 const MAX_VALUES: usize = 256;
 const MAX_THREADS: usize = 1 << 16;
-/// So many contradicting switches rule a meaning out beyond chance.
+/// A meaning is ruled out, beyond chance, by this number of switches against it.
 const ENOUGH: u64 = 16;
 
 impl StateEvidence {

@@ -137,5 +137,6 @@ pub fn traced() -> Traced {
     let (spans, dropped) = read_spans(&document.to_string().into()).expect("spans");
     let mut traced = Traced::new(spans, dropped);
     traced.torn = vec!["./torn.rec".into()];
+    traced.damaged = vec![("./cut.json".into(), "cannot be read from byte 7 on: it is cut off".to_owned())];
     traced
 }

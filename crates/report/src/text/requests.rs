@@ -1,5 +1,6 @@
 //! Requests, as text: each operation's latencies, and the reasons for a request's time.
 
+mod alone;
 mod clock;
 mod group;
 mod left_out;
@@ -7,14 +8,14 @@ mod left_out;
 mod tests;
 
 use wakepath_engine::requests::{
-    BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OwnTime, RequestAnswer,
-    RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute, SaidService,
-    SpanPart, StateSum, Traced, request_id,
+    BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OperationAnswer, OwnTime,
+    RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute,
+    SaidService, SpanPart, StateSum, Traced, request_id,
 };
 use wakepath_findings::Certainty;
 
 use super::headline::headline;
-use super::{Source, footer, goroutine, part, path, seconds, when};
+use super::{Source, footer, goroutine, part, path, seconds, when, when_anywhere};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{bytes, count, duration, rough_share, share};
@@ -29,6 +30,7 @@ const MAX_LONGEST: usize = 5;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
+pub use alone::{request_alone, requests_alone};
 pub(crate) use group::other_warnings;
 pub use group::request_group;
 pub(crate) use left_out::spans_left_out;
@@ -47,34 +49,20 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
     screen.wrapped(0, Line::strong(head));
     let times = || answer.requests.iter().map(|request| answer.times(*request));
     if let (Some(from), Some(to)) = (times().map(|(from, _)| from).min(), times().map(|(_, to)| to).max()) {
-        screen.wrapped(0, Line::faint(when(&answer.head, from, to)));
+        let is_outside = answer.outside == answer.requests.len() as u64;
+        let when =
+            if is_outside { when_anywhere(&answer.head, from, to) } else { when(&answer.head, from, to) };
+        screen.wrapped(0, Line::faint(when));
     }
     screen.blank();
-    screen.unwrapped(Line::faint(
-        "  count      p50      p99      max  failed  operation, most time in all first",
-    ));
-    for one in answer.operations.iter().take(MAX_ROWS) {
-        let [p50, p99, max] = [one.p50_ns, one.p99_ns, one.max_ns].map(duration);
-        let failed = if one.failed == 0 { String::from("-") } else { one.failed.to_string() };
-        let row = format!("{:>7}  {p50:>7}  {p99:>7}  {max:>7}  {failed:>6}  ", one.histogram.calls());
-        let columns = row.chars().count();
-        let operation = &traced.spans.operations[one.operation.0 as usize];
-        screen.hanging(Line::strong(row), columns, operation_name(operation));
-    }
-    if let Some(more @ 1..) = answer.operations.len().checked_sub(MAX_ROWS) {
-        screen.wrapped(
-            0,
-            Line::faint(format!("and {}: --json has all", count(more as u64, "other operation"))),
+    table(&mut screen, traced, &answer.operations, &answer.requests);
+    if answer.outside > 0 {
+        let text = format!(
+            "no recording covers {}: the spans are from another time, and only they say how long it took",
+            count(answer.outside, "request")
         );
+        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
     }
-    screen.blank();
-    screen.unwrapped(Line::faint("  longest  request"));
-    for &request in answer.requests.iter().take(MAX_LONGEST) {
-        let row = format!("{:>9}  ", duration(traced.root(request).length_ns()));
-        let text = format!("{}  {}", request_id(traced, request), operation_name(traced.operation(request)));
-        screen.hanging(Line::strong(row), 11, text);
-    }
-    screen.blank();
     left_out(&mut screen, traced);
     clocks_off(&mut screen, traced, &answer.contexts.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
@@ -84,6 +72,35 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
         screen.wrapped(0, Line::faint("next: ").add(Style::Normal, text));
     }
     screen.into_text()
+}
+
+/// A row for each operation, and the longest requests.
+fn table(screen: &mut Screen, traced: &Traced, operations: &[OperationAnswer], requests: &[RequestIndex]) {
+    screen.unwrapped(Line::faint(
+        "  count      p50      p99      max  failed  operation, most time in all first",
+    ));
+    for one in operations.iter().take(MAX_ROWS) {
+        let [p50, p99, max] = [one.p50_ns, one.p99_ns, one.max_ns].map(duration);
+        let failed = if one.failed == 0 { String::from("-") } else { one.failed.to_string() };
+        let row = format!("{:>7}  {p50:>7}  {p99:>7}  {max:>7}  {failed:>6}  ", one.histogram.calls());
+        let columns = row.chars().count();
+        let operation = &traced.spans.operations[one.operation.0 as usize];
+        screen.hanging(Line::strong(row), columns, operation_name(operation));
+    }
+    if let Some(more @ 1..) = operations.len().checked_sub(MAX_ROWS) {
+        screen.wrapped(
+            0,
+            Line::faint(format!("and {}: --json has all", count(more as u64, "other operation"))),
+        );
+    }
+    screen.blank();
+    screen.unwrapped(Line::faint("  longest  request"));
+    for &request in requests.iter().take(MAX_LONGEST) {
+        let row = format!("{:>9}  ", duration(traced.root(request).length_ns()));
+        let text = format!("{}  {}", request_id(traced, request), operation_name(traced.operation(request)));
+        screen.hanging(Line::strong(row), 11, text);
+    }
+    screen.blank();
 }
 
 /// The reasons for a request's time.
@@ -295,6 +312,7 @@ fn by_spans(
     screen.wrapped(0, took(answer));
     let root = traced.root(answer.request);
     let ids = format!("; trace {}, span {}", root.trace, root.id);
+    let when = if answer.is_outside { when_anywhere } else { when };
     screen.wrapped(0, Line::faint(when(&answer.head, answer.from, answer.to) + &ids));
     screen.blank();
     screen.unwrapped(Line::faint(" share     time  the spans that its end waited for, by their own time"));
@@ -311,7 +329,10 @@ fn by_spans(
     left_out(&mut screen, traced);
     clocks_off(&mut screen, traced, &answer.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
-    let why = wording::no_path(why);
+    let why = match answer.is_outside && why != NoPath::OtherHost {
+        true => String::from("no recording covers it, since its spans are from another time"),
+        false => wording::no_path(why),
+    };
     let text =
         format!("{why}: the times are those of spans alone, which do not say what the work waited for");
     screen.wrapped(0, Line::faint(text));

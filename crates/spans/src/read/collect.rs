@@ -106,6 +106,11 @@ impl Collector {
         place(&mut self.services, service).map(ServiceIndex)
     }
 
+    /// How many spans are kept.
+    pub(super) fn count(&self) -> usize {
+        self.spans.len()
+    }
+
     /// Names the recording that receives the next spans.
     pub(super) fn received_by(&mut self, recording: Option<u16>) {
         self.recording = recording;

@@ -1,4 +1,4 @@
-//! OTLP in JSON, and Jaeger's JSON: the fields that are needed.
+//! OTLP in JSON, also as Tempo answers it, Jaeger's JSON, and Zipkin's: the fields that are needed.
 //!
 //! Writers differ: null stands for a missing value, numbers are texts or have a decimal point, enumerations are numbers or names,
 //! identities are hex or base64. So a value below a span is kept as its text, and read where it is used: an invalid value costs
@@ -7,6 +7,7 @@
 
 mod jaeger;
 mod scalar;
+mod zipkin;
 
 use std::borrow::Cow;
 use std::iter::repeat_n;
@@ -25,7 +26,7 @@ use scalar::Scalar;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
-    #[serde(borrow, default, alias = "resource_spans", deserialize_with = "there")]
+    #[serde(borrow, default, alias = "resource_spans", alias = "batches", deserialize_with = "there")]
     resource_spans: Option<List<ResourceSpans<'a>>>,
     /// An answer to `/api/traces`.
     #[serde(borrow)]
@@ -33,6 +34,9 @@ struct Document<'a> {
     /// An answer to `/api/v3/traces`.
     #[serde(borrow)]
     result: Option<TracesData<'a>>,
+    /// An answer by Tempo to `/api/v2/traces/ID`.
+    #[serde(borrow)]
+    trace: Option<TracesData<'a>>,
     /// A Collector's file may have other signals between its spans.
     #[serde(alias = "resource_metrics")]
     resource_metrics: Option<IgnoredAny>,
@@ -45,7 +49,7 @@ struct Document<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TracesData<'a> {
-    #[serde(borrow, default, alias = "resource_spans", deserialize_with = "there")]
+    #[serde(borrow, default, alias = "resource_spans", alias = "batches", deserialize_with = "there")]
     resource_spans: Option<List<ResourceSpans<'a>>>,
 }
 
@@ -158,7 +162,8 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
             None => return Err(ReadError::Unknown),
         };
         let is_other_signal = document.is_other_signal();
-        let resource_spans = document.resource_spans.or(document.result.and_then(|it| it.resource_spans));
+        let inner = document.result.or(document.trace).and_then(|it| it.resource_spans);
+        let resource_spans = document.resource_spans.or(inner);
         match (resource_spans, document.data) {
             (None, None) if is_other_signal => continue,
             (None, None) if has_spans => {
@@ -173,6 +178,22 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
             }
         }
         has_spans = true;
+    }
+}
+
+/// Takes all Zipkin arrays in a file, one behind the other.
+pub(super) fn take_zipkin(file: &[u8], collector: &mut Collector) -> Result<(), ReadError> {
+    let text = text(file);
+    let mut arrays = serde_json::Deserializer::from_str(&text).into_iter::<Vec<&RawValue>>();
+    loop {
+        let at = arrays.byte_offset();
+        match arrays.next() {
+            // Any program may have written it.
+            Some(Ok(elements)) if elements.is_empty() => return Err(ReadError::Unknown),
+            Some(Ok(elements)) => zipkin::take(&elements, collector)?,
+            Some(Err(error)) => return Err(ReadError::Damaged { at, what: error.to_string() }),
+            None => return Ok(()),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) struct LeftOutJson {
     spans_left_out: u64,
     /// The recordings whose spans are cut off: later spans are missing.
     spans_cut_off: Vec<String>,
+    /// The files with cut or damaged spans: later spans are missing.
+    spans_damaged: Vec<String>,
     /// Spans that are their own ancestors.
     spans_in_circles: u64,
 }
@@ -20,6 +22,7 @@ impl LeftOutJson {
         Self {
             spans_left_out: traced.dropped.missing(),
             spans_cut_off: traced.torn.iter().map(|path| wording::file(path)).collect(),
+            spans_damaged: traced.damaged.iter().map(|(path, _)| wording::file(path)).collect(),
             spans_in_circles: traced.requests.in_circles,
         }
     }

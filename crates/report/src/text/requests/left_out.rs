@@ -2,6 +2,7 @@
 
 use wakepath_engine::requests::Traced;
 
+use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
 use crate::units::{count, was};
 use crate::wording;
@@ -16,13 +17,20 @@ pub(super) fn left_out(screen: &mut Screen, traced: &Traced) {
 /// The reasons why spans are missing from an answer, or misplaced, each in a sentence.
 pub(crate) fn spans_left_out(traced: &Traced) -> Vec<String> {
     let mut sentences = Vec::new();
-    let missing = traced.dropped.missing();
-    if missing > 0 {
-        let text = format!("{} without an id or an end {} left out", count(missing, "span"), was(missing));
-        sentences.push(text);
+    let reasons = [
+        (traced.dropped.without_id, "without an id in hex or base64"),
+        (traced.dropped.without_length, "without a beginning and an end"),
+        (traced.dropped.too_many, "without room"),
+    ];
+    for (missing, why) in reasons.into_iter().filter(|(missing, _)| *missing > 0) {
+        sentences.push(format!("{} {why} {} left out", count(missing, "span"), was(missing)));
     }
     for path in &traced.torn {
         sentences.push(format!("the spans in {} are cut off: later ones are missing", wording::file(path)));
+    }
+    for (path, damage) in &traced.damaged {
+        let (path, damage) = (wording::file(path), escape(damage.as_bytes()));
+        sentences.push(format!("{path}: {damage}; the spans before it are kept, later ones are missing"));
     }
     let in_circles = traced.requests.in_circles;
     if in_circles > 0 {
@@ -46,15 +54,18 @@ mod tests {
         let mut traced = Traced::new(spans, dropped);
         assert_eq!(sentences(&traced), "");
         traced.dropped.without_length = 1;
-        assert_eq!(sentences(&traced), "1 span without an id or an end was left out");
+        assert_eq!(sentences(&traced), "1 span without a beginning and an end was left out");
         traced.dropped.without_id = 1;
         traced.torn = vec!["a.rec".into(), "b.rec".into()];
+        traced.damaged = vec![("c.json".into(), "cannot be read".to_owned())];
         traced.requests.in_circles = 3;
         assert_eq!(
             sentences(&traced),
-            "2 spans without an id or an end were left out\n\
+            "1 span without an id in hex or base64 was left out\n\
+             1 span without a beginning and an end was left out\n\
              the spans in a.rec are cut off: later ones are missing\n\
              the spans in b.rec are cut off: later ones are missing\n\
+             c.json: cannot be read; the spans before it are kept, later ones are missing\n\
              3 spans were their own ancestors"
         );
     }

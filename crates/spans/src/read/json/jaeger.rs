@@ -42,6 +42,12 @@ struct JaegerSpan<'a> {
     tags: List<&'a RawValue>,
     #[serde(borrow, rename = "processID")]
     process_id: Scalar<'a>,
+    /// The process itself, instead of its id: Jaeger's storage has it so.
+    #[serde(borrow)]
+    process: Scalar<'a>,
+    /// The parent in old files, which have no references.
+    #[serde(borrow, rename = "parentSpanID")]
+    parent_span_id: Scalar<'a>,
 }
 
 #[derive(Deserialize, Default)]
@@ -85,8 +91,10 @@ pub(super) fn take(trace: &JaegerTrace<'_>, collector: &mut Collector) {
     for span in &trace.spans.0 {
         let span: JaegerSpan<'_> = Scalar::from(*span).object().unwrap_or_default();
         let process = span.process_id.text();
-        let of_process = process.and_then(|process| services.get(&*process).copied());
-        take_span(&span, of_process.unwrap_or(unknown), collector);
+        let named = process.and_then(|process| services.get(&*process).copied());
+        let own = || Some(collector.service(service(&span.process.object()?)));
+        let service = named.or_else(own).unwrap_or(unknown);
+        take_span(&span, service, collector);
     }
 }
 
@@ -118,7 +126,10 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
     let mut described = Described {
         trace,
         id: span.span_id.span(),
-        parent: parent.map(|parent| parent.span_id.span()).next().flatten(),
+        parent: parent
+            .map(|parent| parent.span_id.span())
+            .next()
+            .unwrap_or_else(|| span.parent_span_id.span()),
         kind: Kind::Internal,
         from_ns,
         to_ns: length_ns.map_or(0, |length_ns| from_ns.saturating_add(length_ns)),

@@ -40,6 +40,12 @@ impl<'a> Scalar<'a> {
         text.starts_with('{').then(|| serde_json::from_str(text).ok())?
     }
 
+    /// The value as a list; `None` for another type.
+    pub(super) fn list(self) -> Option<Vec<&'a RawValue>> {
+        let text = self.0?.get();
+        text.starts_with('[').then(|| serde_json::from_str(text).ok())?
+    }
+
     pub(super) fn is_there(self) -> bool {
         self.0.is_some()
     }

@@ -1,0 +1,160 @@
+//! Span files as other tools write them: Tempo, Zipkin, Jaeger's storage, a Collector that compresses, and writers that were
+//! killed.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use wakepath_spans::{Dropped, Kind, ReadError, Reader, Spans, read, requests};
+
+/// An OTLP document with this span id and list name.
+fn otlp(id: u8, list: &str) -> String {
+    format!(
+        r#"{{"{list}": [{{"resource": {{"attributes": [{{"key": "service.name", "value": {{"stringValue": "shop"}}}}]}},
+        "scopeSpans": [{{"spans": [{{"traceId": "07070707070707070707070707070707", "spanId": "{id:016x}", "name": "a",
+        "kind": "SPAN_KIND_SERVER", "startTimeUnixNano": 5, "endTimeUnixNano": "9"}}]}}]}}]}}"#
+    )
+    .replace('\n', " ")
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(bytes).expect("memory");
+    packed.finish().expect("memory")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
+fn ids(spans: &Spans) -> Vec<u8> {
+    spans.spans.iter().map(|span| span.id.0[7]).collect()
+}
+
+/// The ids in a file, and its error.
+fn kept(file: Vec<u8>) -> (Vec<u8>, Option<ReadError>) {
+    let mut reader = Reader::default();
+    let error = reader.take_file(&file.into()).err();
+    let count = reader.count();
+    let (spans, _) = reader.finish();
+    assert_eq!(spans.spans.len(), count);
+    (ids(&spans), error)
+}
+
+#[test]
+fn tempos_answers_are_otlp_under_other_names() {
+    let plain = read(&otlp(1, "resourceSpans").into()).expect("OTLP");
+    for file in [
+        otlp(1, "batches"),
+        format!(r#"{{"trace": {}}}"#, otlp(1, "resourceSpans")),
+        otlp(1, "resource_spans"),
+    ] {
+        assert_eq!(read(&file.clone().into()), Ok(plain.clone()), "{file}");
+    }
+}
+
+#[test]
+fn a_line_that_is_cut_keeps_the_lines_before_it_and_the_error_names_it() {
+    let [first, second] = [1, 2].map(|id| otlp(id, "resourceSpans"));
+    for cut in [1, 20, second.len() / 2, second.len() - 1] {
+        let (ids, error) = kept(format!("{first}\n{}", &second[..cut]).into());
+        let error = error.expect("it is cut").to_string();
+        assert!(ids == [1] && error.contains("line 2"), "{cut}: {ids:?}, {error}");
+    }
+}
+
+#[test]
+fn compressed_files_and_messages_are_read_and_a_cut_one_keeps_its_beginning() {
+    let lines = (1..=3).map(|id| otlp(id, "resourceSpans") + "\n").collect::<String>();
+    for packed in [gzip(lines.as_bytes()), zstd(lines.as_bytes())] {
+        assert_eq!(kept(packed), (vec![1, 2, 3], None));
+    }
+    // Members and frames, one behind the other.
+    let [first, second] = [1, 2].map(|id| otlp(id, "resourceSpans").into_bytes());
+    for pack in [gzip, zstd] {
+        assert_eq!(kept([pack(&first), pack(&second)].concat()), (vec![1, 2], None));
+        let second = pack(&second);
+        let (ids, error) = kept([&pack(&first), &second[..second.len() / 2]].concat());
+        assert!(ids == [1] && matches!(error, Some(ReadError::Packed { .. })), "{ids:?}, {error:?}");
+    }
+    // The Collector's file exporter with compression: each message behind its length.
+    let framed = |message: &[u8]| [&(message.len() as u32).to_be_bytes(), message].concat();
+    let frames = [framed(&zstd(&first)), framed(&zstd(&second))].concat();
+    assert_eq!(kept(frames.clone()), (vec![1, 2], None));
+    let (ids, error) = kept(frames[..frames.len() - 3].to_vec());
+    assert!(ids == [1] && matches!(error, Some(ReadError::Damaged { .. })), "{ids:?}, {error:?}");
+}
+
+#[test]
+fn a_message_that_unpacks_to_more_than_the_bound_is_refused() {
+    let bomb = zstd(&vec![b' '; (64 << 20) + 1]);
+    let file = [&(bomb.len() as u32).to_be_bytes()[..], &bomb].concat();
+    assert_eq!(kept(file), (vec![], Some(ReadError::TooLarge)));
+}
+
+const ZIPKIN: &str = r#"[
+    {"traceId": "410a7dbc6d6cfeb6", "id": "1", "kind": "SERVER", "name": "get", "timestamp": 1000, "duration": 90,
+     "localEndpoint": {"serviceName": "web", "ipv4": "10.0.0.1"}, "remoteEndpoint": null, "tags": {"wakepath.tid": "17"}},
+    {"traceId": "410a7dbc6d6cfeb6", "id": "2", "parentId": "1", "kind": "CLIENT", "name": "call", "timestamp": 1010, "duration": 50,
+     "localEndpoint": {"serviceName": "web"}, "annotations": [{"timestamp": 1011, "value": "sent"}]},
+    {"traceId": "410a7dbc6d6cfeb6", "id": "2", "parentId": "1", "kind": "SERVER", "name": "answer", "timestamp": 1020,
+     "duration": 30, "shared": true, "localEndpoint": {"serviceName": "bank"}, "tags": {"error": "no money"}},
+    {"traceId": "410a7dbc6d6cfeb6", "id": "3", "parentId": "2", "name": "open", "timestamp": 1025},
+    {"traceId": "410a7dbc6d6cfeb6", "id": "4", "name": "early", "timestamp": -5, "duration": 3, "tags": null}]"#;
+
+#[test]
+fn zipkins_spans_have_their_service_and_share_ids_between_the_sides_of_a_call() {
+    for file in [ZIPKIN.to_owned(), format!("[{ZIPKIN}]")] {
+        let (spans, dropped) = read(&file.into()).expect("Zipkin's JSON");
+        assert_eq!(dropped, Dropped { without_length: 2, ..Dropped::default() });
+        assert_eq!(spans.resolution_ns, 1000);
+        let described: Vec<_> = spans
+            .iter()
+            .map(|(index, span)| {
+                let (service, name) = (&*spans.service(index).name, &*spans.operation(index).name);
+                (service, name, span.kind, span.from.ns(), span.length_ns(), span.failed, span.tid)
+            })
+            .collect();
+        let expected = [
+            ("web", "get", Kind::Server, 1_000_000, 90_000, false, Some(17)),
+            ("web", "call", Kind::Client, 1_010_000, 50_000, false, None),
+            ("bank", "answer", Kind::Server, 1_020_000, 30_000, true, None),
+        ];
+        assert_eq!(described, expected);
+        assert!(spans.services.iter().all(|service| service.host.is_none()), "an address is no host's name");
+        // The answer is its own request, within the caller's.
+        let requests = requests(&spans);
+        assert_eq!(requests.requests.len(), 2);
+    }
+}
+
+#[test]
+fn zipkins_first_version_and_other_arrays_are_refused() {
+    let v1 = r#"[{"traceId": "1", "id": "1", "name": "get", "timestamp": 1, "duration": 2, FIELD}]"#;
+    for field in [
+        r#""binaryAnnotations": []"#,
+        r#""annotations": [{"timestamp": 1, "value": "sr", "endpoint": {"serviceName": "a"}}]"#,
+    ] {
+        assert_eq!(kept(v1.replace("FIELD", field).into()).1, Some(ReadError::ZipkinV1), "{field}");
+    }
+    for other in ["[1, 2]", "[{}]", r#"["a"]"#, "[null]", "[]"] {
+        assert_eq!(kept(other.into()).1, Some(ReadError::Unknown), "{other}");
+    }
+}
+
+#[test]
+fn jaegers_spans_may_have_nulls_no_process_or_their_process_within() {
+    let file = r#"{"data": [{"traceID": "ab", "processes": null, "spans": [
+        {"traceID": "ab", "spanID": "1", "operationName": "a", "references": null, "tags": null, "logs": null, "startTime": 5,
+         "duration": 4, "warnings": null},
+        {"traceID": "ab", "spanID": "2", "operationName": "b", "parentSpanID": "1", "startTime": 6, "duration": 1,
+         "process": {"serviceName": "inner", "tags": null}},
+        {"traceID": "ab", "spanID": "3", "operationName": "c", "startTime": -6, "duration": 1},
+        {"traceID": "-", "spanID": "4", "operationName": "c", "startTime": 6, "duration": 1}]}]}"#;
+    let (spans, dropped) = read(&file.into()).expect("Jaeger's JSON");
+    assert_eq!(dropped, Dropped { without_length: 1, without_id: 1, ..Dropped::default() });
+    let names: Vec<_> = spans.iter().map(|(index, _)| &*spans.service(index).name).collect();
+    assert_eq!((names, ids(&spans)), (vec!["", "inner"], vec![1, 2]));
+    assert_eq!(spans.spans[1].parent, Some(spans.spans[0].id));
+}
