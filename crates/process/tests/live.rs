@@ -190,7 +190,9 @@ fn a_file_is_reached_through_its_mapping_by_any_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = b"two\nlines (deleted) \xff \\012 ) r-xp (deleted)";
     let program = folder.path().join(OsStr::from_bytes(name));
-    fs::copy("/bin/sleep", &program).expect("a copy");
+    // A copy made here could be open for writing in another test's new child, and then does not start.
+    let copied = Command::new("cp").arg("/bin/sleep").arg(&program).status().expect("cp");
+    assert!(copied.success(), "a copy");
     let running = sleeping(&program);
     let inode = program.metadata().expect("a file").ino();
     let code = |process: &Process| {

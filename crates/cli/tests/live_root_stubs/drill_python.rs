@@ -85,6 +85,14 @@ fn only_path(answer: &Value) -> (Vec<&str>, &Value) {
     (list(path).iter().filter_map(Value::as_str).collect(), cause)
 }
 
+/// Whether all votes against the last decision's choice are for the hypervisor: it took the CPU for so long that these calls
+/// were slow without the culprit.
+fn only_stolen_votes(answer: &Value) -> bool {
+    let last = list(&answer["decisions"]).last().expect("a decision");
+    let votes = list(&last["contributors"]).iter().filter(|it| number(&it["votes"]) > 0);
+    votes.filter(|it| it["chosen"] == false).all(|it| it["of"] == "stolen")
+}
+
 fn notes(answer: &Value) -> String {
     answer["notes"].to_string()
 }
@@ -102,7 +110,9 @@ fn the_function_that_takes_the_time_is_found_with_the_lines_of_the_calls() {
         assert!(path.starts_with(wanted) && (culprit == "lock" || path.len() == 3), "{culprit}: {answer:#}");
         assert_eq!(cause["cause"], "itself", "{culprit}: {answer:#}");
         assert_eq!(number(&cause["blocked_ns"]) * 2 > number(&cause["ns"]), waits, "{culprit}: {answer:#}");
-        assert_eq!(list(&cause["doubts"]).len(), 0, "{culprit}: {answer:#}");
+        let doubts: Vec<_> = list(&cause["doubts"]).iter().filter_map(Value::as_str).collect();
+        let is_certain = doubts.is_empty() || (doubts == ["close votes"] && only_stolen_votes(&answer));
+        assert!(is_certain, "{culprit}: {answer:#}");
         let line = |node: &Value| node["line"].as_str().unwrap_or_default().to_owned();
         let look_up =
             list(&answer["tree"]["children"]).iter().find(|it| it["name"] == "look_up").expect("it");
