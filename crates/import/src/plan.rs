@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wakepath_event::{Call, Comm, Flow, Tid};
+use wakepath_event::{Call, Comm, Cpu, Flow, Tid};
 
 use crate::formats::{Field, Format};
 use crate::kind::{Kind, Source, tid};
@@ -26,7 +26,7 @@ impl Kind {
     const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Switch => (&["prev_pid", "prev_state", "next_pid"], &["next_comm", "prev_comm"]),
-            Self::Waking | Self::Wakeup | Self::WakeupNew => (&["pid"], &["comm"]),
+            Self::Waking | Self::Wakeup | Self::WakeupNew => (&["pid"], &["comm", "target_cpu"]),
             Self::NewTask => (&["pid", "clone_flags"], &[]),
             Self::Exit => (&["pid"], &[]),
             Self::Fork => (&["parent_pid", "child_pid"], &["child_comm"]),
@@ -113,6 +113,11 @@ impl Plan {
             _ => None,
         };
         field.map(|field| Comm::new(field.text(raw)))
+    }
+
+    /// The CPU to which a wake-up sends its thread, if it is recorded.
+    pub fn target_cpu(&self, raw: &[u8]) -> Option<Cpu> {
+        u32::try_from(self.number(2, raw)?).ok().map(Cpu::numbered)
     }
 
     /// The new thread, and whether it belongs to its maker's process.

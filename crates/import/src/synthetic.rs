@@ -18,7 +18,7 @@ const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
             ("char next_comm[16]", 32, 16, 0),
         ],
     ),
-    ("sched", "sched_waking", &[("pid_t pid", 12, 4, 1)]),
+    ("sched", "sched_waking", &[("pid_t pid", 12, 4, 1), ("int target_cpu", 20, 4, 1)]),
     ("irq", "irq_handler_entry", &[("__data_loc char[] name", 8, 4, 0), ("int irq", 12, 4, 1)]),
     ("irq", "irq_handler_exit", &[("int irq", 12, 4, 1)]),
     ("sched", "sched_process_exec", &[("__data_loc char[] filename", 8, 4, 0), ("pid_t pid", 12, 4, 1)]),

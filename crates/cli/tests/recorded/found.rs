@@ -4,17 +4,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{document, list, not_possible};
+use wakepath_harness::live::{document, length, list, not_possible};
 
-/// An unpacked file from that folder, in a folder of its own.
+/// An unpacked file from that folder, in a folder of its own: a single file is `file`.
 fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
     let Some(folder) = std::env::var_os("WAKEPATH_FOUND").map(PathBuf::from) else {
         not_possible("WAKEPATH_FOUND names no folder", shows);
         return None;
     };
     let into = tempfile::tempdir().expect("a temporary directory");
-    let mut tar = Command::new("tar");
-    let unpacked = tar.arg("-xJf").arg(folder.join(name)).arg("-C").arg(into.path()).status().expect("tar");
+    let packed = folder.join(name);
+    let unpacked = match name.strip_suffix(".tar.xz") {
+        Some(_) => {
+            Command::new("tar").arg("-xJf").arg(packed).arg("-C").arg(into.path()).status().expect("tar")
+        }
+        None => {
+            let file = std::fs::File::create(into.path().join("file")).expect("room");
+            Command::new("xz").arg("-dc").arg(packed).stdout(file).status().expect("xz")
+        }
+    };
     assert!(unpacked.success(), "{name} cannot be unpacked");
     Some(into)
 }
@@ -24,11 +32,16 @@ fn codes(document: &Value) -> Vec<&str> {
     list(&document["problems"]).iter().filter_map(|problem| problem["code"].as_str()).collect()
 }
 
-/// A thread's time in segments of this kind, ns.
-fn time(folder: &Path, tid: &str, kind: &str) -> u64 {
-    let path = document(folder, &["path", "--tid", tid, "."]);
-    let parts = list(&path["contributors"]).iter().filter(|part| part["kind"] == kind);
-    parts.map(|part| part["total_ns"].as_u64().expect("a time")).sum()
+/// A thread's own segments of this kind, on its path: each with its length, ns, and how it is known.
+fn segments(folder: &Path, tid: u32, kind: &str) -> Vec<(u64, String)> {
+    let recording = if folder.join("file").exists() { "file" } else { "." };
+    let path = document(folder, &["path", "--tid", &tid.to_string(), recording]);
+    let own = list(&path["segments"]).iter().filter(|part| part["kind"] == kind && part["tid"] == tid);
+    own.map(|part| (length(part) as u64, part["basis"].as_str().unwrap_or_default().to_owned())).collect()
+}
+
+fn time(folder: &Path, tid: u32, kind: &str) -> u64 {
+    segments(folder, tid, kind).iter().map(|(ns, _)| ns).sum()
 }
 
 #[test]
@@ -60,8 +73,8 @@ fn a_cpu_whose_first_packet_is_gone_is_unknown_until_its_own_begin() {
     let losses: Vec<_> = list(&path["losses"]).iter().map(|loss| loss["cpu"].as_u64()).collect();
     assert_eq!(losses, [Some(2)], "{path}");
     // The file claims 1 001 167 239 ns of waiting for a CPU, which no record proves.
-    assert!(time(folder.path(), "1901", "runnable") < 100_000);
-    assert!(time(folder.path(), "1901", "unknown") > 1_000_000_000);
+    assert!(time(folder.path(), 1901, "runnable") < 100_000);
+    assert!(time(folder.path(), 1901, "unknown") > 1_000_000_000);
 }
 
 #[test]
@@ -78,4 +91,27 @@ fn own_states_by_an_older_lttng_are_read_as_such() {
     for (tid, key, ns) in times {
         assert_eq!(thread(tid)[key], ns, "{tid} {key}");
     }
+}
+
+#[test]
+fn a_cpu_that_perf_did_not_record_is_said_and_claims_no_wait() {
+    let Some(folder) = found("perf-one-cpu.data.xz", "a CPU left out by perf is said") else { return };
+    let info = document(folder.path(), &["info", "file"]);
+    assert!(codes(&info).contains(&"cpus_unrecorded"), "{info}");
+    // The file seems to have them wait for a CPU for 72 ms and 101 ms. The second was pushed off its CPU by recorded threads,
+    // and may have gone on elsewhere.
+    assert!(time(folder.path(), 15, "runnable") < 1_000_000);
+    let waits = segments(folder.path(), 7664, "runnable");
+    assert!(waits.iter().all(|(_, basis)| basis == "ambiguous"), "{waits:?}");
+    assert!(time(folder.path(), 7664, "unknown") > 60_000_000);
+}
+
+#[test]
+fn before_the_first_tracepoint_nothing_is_known() {
+    let Some(folder) =
+        found("perf-a-first-tracepoint-late.data.xz", "time before the first event is not known")
+    else {
+        return;
+    };
+    assert!(time(folder.path(), 8815, "running") <= 940_600);
 }

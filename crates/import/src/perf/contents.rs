@@ -21,6 +21,9 @@ pub(super) struct Contents {
     /// The events' roles, by attribute index.
     pub roles: Vec<EventRole>,
     pub index: Index,
+    /// The recording's begin, ns: the first event, since perf notes facts about processes before it records events. Single
+    /// threads have events from their first record on.
+    pub begin: u64,
     pub present: Present,
     /// Each event's CPU, by the event's id.
     pub cpus: HashMap<u64, u32>,
@@ -83,8 +86,12 @@ impl Contents {
         let roles: Vec<_> = attributes.iter().map(|one| EventRole::new(one, plan(one))).collect();
         let (mut present, mut cpus) = (Present::default(), HashMap::new());
         let mut evidence = StateEvidence::default();
+        let mut first_sample: Option<u64> = None;
         let index = runs::index(source, &container.data, &decoder, |head, body, key| {
             present.compressed |= head.is_compressed();
+            if let Some(at) = key.at.filter(|_| head.is_sample()) {
+                first_sample = Some(first_sample.map_or(at, |first| first.min(at)));
+            }
             match key.attribute.map(|attribute| &roles[attribute]).filter(|_| head.is_sample()) {
                 Some(EventRole::Tracepoint(plan)) => {
                     present.note(plan.kind);
@@ -114,7 +121,8 @@ impl Contents {
         })?;
         let build_ids = container.section(source, feature::BUILD_ID)?;
         let build_ids = build_ids.map(|(_, section)| read_build_ids(&section)).unwrap_or_default();
-        Ok(Self { decoder, roles, index, present, cpus, evidence, build_ids })
+        let begin = first_sample.filter(|_| !present.threads).unwrap_or(index.first);
+        Ok(Self { decoder, roles, index, begin, present, cpus, evidence, build_ids })
     }
 
     /// The build id for the file at a path; empty if unknown.

@@ -62,7 +62,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             stacks: HashSet::default(),
             loopback: Loopback::default(),
             lost: HashMap::default(),
-            now: Stamp::from_ns(contents.index.first),
+            now: Stamp::from_ns(contents.begin),
             unreadable: 0,
             why: None,
         }
@@ -178,11 +178,13 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
                 self.lose(Origin { at: self.now, cpu: Cpu(cpu), current: None, level: None }, total - noted);
             }
         }
+        let from = Stamp::from_ns(self.contents.begin);
+        self.normaliser.finish((from, self.now), &mut self.emit);
     }
 
     /// Notes lost records since the CPU's last record.
     fn lose(&mut self, origin: Origin, count: u64) {
-        let first = Stamp::from_ns(self.contents.index.first);
+        let first = Stamp::from_ns(self.contents.begin);
         let from = self.last_seen.get(&origin.cpu.0).copied().unwrap_or(first);
         self.push(origin, Tracepoint::Lost { from: from.min(origin.at), count });
     }
@@ -233,6 +235,9 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             _ => (None, false),
         };
         let switched = matches!(what, Tracepoint::Switch { .. });
+        if let Some(cpu) = plan.target_cpu(raw).filter(|_| counts && !switched) {
+            self.normaliser.targets(origin.at, cpu, &mut self.emit);
+        }
         self.push(origin, what);
         if let Some(stack) = stack.filter(|_| counts) {
             let id = stack.id();

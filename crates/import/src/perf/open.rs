@@ -8,7 +8,7 @@ use linux_perf_event_reader::SamplingPolicy;
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 use wakepath_event::{
-    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+    ClockId, Cpu, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
 use super::container::{Attribute, Container, FIRST_FORMAT, MAGIC, feature};
@@ -96,7 +96,7 @@ impl<S: Source> PerfData<S> {
         if !sampled.is_empty() {
             damages.push(Damage::in_file(path, DamageKind::SampledTracepoints(sampled)));
         }
-        let (first, last) = (contents.index.first, contents.index.last);
+        let (first, last) = (contents.begin, contents.index.last);
         Ok(Self {
             description: Description {
                 path: path.to_owned(),
@@ -145,6 +145,9 @@ impl<S: Source> EventSource for PerfData<S> {
         });
         let normaliser =
             Normaliser::with_states(self.states, wakeup_by).with_events(RecordedEvents::among(asked));
+        // Events of single threads are recorded on all CPUs.
+        let recorded = cpus.values().filter(|_| !present.threads).copied();
+        let normaliser = normaliser.with_cpus(recorded.map(Cpu::numbered));
         let mut converter = Converter::new(&self.contents, normaliser, emit);
         let (mut records, mut bytes) = (0_u64, 0);
         let faults = runs::merge(&self.source, &index.runs, decoder, |at, head, body| {

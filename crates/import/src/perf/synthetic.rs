@@ -122,6 +122,20 @@ impl File {
         self.tracepoint(EventType::Waking, origin, &[(12, &target.to_le_bytes())])
     }
 
+    /// The thread in `origin` wakes another, and sends it to a CPU.
+    pub fn waking_to(self, origin: Origin, target: u32, cpu: u32) -> Self {
+        let fields: [(usize, &[u8]); 2] = [(12, &target.to_le_bytes()), (20, &cpu.to_le_bytes())];
+        self.tracepoint(EventType::Waking, origin, &fields)
+    }
+
+    /// The CPUs whose events are recorded.
+    pub fn cpus(self, cpus: &[u32]) -> Self {
+        let each = |&cpu: &u32| [id(EventType::Switch, cpu), 0, cpu.into(), u64::MAX];
+        let words = [cpus.len() as u64].into_iter().chain(cpus.iter().flat_map(each));
+        let body: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        self.record(69, 0, &body)
+    }
+
     /// The whole file's bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let events = (0..EVENTS).filter(|event| self.asks >> event & 1 != 0);

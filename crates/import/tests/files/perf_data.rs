@@ -71,6 +71,50 @@ fn events_are_by_time_with_marks_of_rounds_and_without() {
 }
 
 #[test]
+fn a_cpu_without_events_is_known_by_the_threads_woken_to_it() {
+    for (cpus, missing) in [(&[0, 1][..], &[][..]), (&[0], &[1])] {
+        let file = File::default().cpus(cpus).switch((100, 0, 0, 0), 0, 7, "here");
+        let file = file.waking_to((105, 0, 7, 7), 8, 1).waking_to((110, 0, 7, 7), 9, 0).waking_to(
+            (120, 0, 7, 7),
+            6,
+            1,
+        );
+        let (events, damages) = read(&file.switch((200, 0, 7, 7), 2, 0, "swapper/0"));
+        let unrecorded = events.iter().filter(|event| event.kind == EventKind::Unrecorded);
+        assert_eq!(
+            unrecorded.map(|event| (event.cpu.0, event.at.ns())).collect::<Vec<_>>(),
+            missing.iter().map(|&cpu| (cpu, 105)).collect::<Vec<_>>()
+        );
+        let losses: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::Loss { from, .. } => Some((event.cpu.0, from.ns(), event.at.ns())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(losses, missing.iter().map(|&cpu| (cpu, 100, 200)).collect::<Vec<_>>());
+        let kinds: Vec<_> = damages.into_iter().map(|damage| damage.kind).collect();
+        let cpus = || missing.iter().map(|&cpu| cpu.into()).collect();
+        let expected = missing.first().map(|_| DamageKind::CpusUnrecorded { cpus: cpus(), wakings: 2 });
+        assert_eq!(kinds, expected.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_recording_begins_with_its_first_event_and_not_with_perfs_earlier_facts() {
+    let named =
+        |file: File| file.plain(3, 0, &[&[7, 0, 0, 0, 7, 0, 0, 0][..], b"early\0"].concat(), (20, 0, 7, 7));
+    let file =
+        named(File::default()).switch((100, 0, 0, 0), 0, 7, "here").switch((200, 0, 7, 7), 2, 0, "swapper/0");
+    let (events, _) = read(&file);
+    assert_eq!(events.iter().map(|event| event.at.ns()).min(), Some(100), "{events:?}");
+    let extent = opened(&file.bytes()).expect("a file").description().extent.expect("known");
+    assert_eq!((extent.0.ns(), extent.1.ns()), (100, 200));
+    let names = events.iter().any(|event| matches!(event.kind, EventKind::Rename { tid: Tid(7), .. }));
+    assert!(names, "the earlier fact is kept: {events:?}");
+}
+
+#[test]
 fn a_state_means_what_the_file_says() {
     let out = |state| {
         let (events, _) = read(&File::default().switch((100, 0, 7, 7), state, 0, "x"));
@@ -140,8 +184,9 @@ fn births_programs_names_and_deaths_are_perfs_own_records() {
         .switch((140, 1, 20, 20), 16, 0, "swapper/1");
     let expected = |exec: &'static str| {
         [
-            "100 cpu0 7 is \"shell\" 7 of 7, child of 1",
-            "100 cpu0 7 bears \"shell\" 20 of 20",
+            // The record is from 100, before the first event, with which the recording begins.
+            "101 cpu0 7 is \"shell\" 7 of 7, child of 1",
+            "101 cpu0 7 bears \"shell\" 20 of 20",
             "101 cpu0 7 wakes 20, born",
             exec,
             "120 cpu1 20 names 20 \"clock\"",
