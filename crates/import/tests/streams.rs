@@ -162,6 +162,40 @@ fn a_cpu_without_a_stream_is_unrecorded_from_the_first_wake_up_to_it() {
 }
 
 #[test]
+fn a_channel_without_switches_covers_no_cpu() {
+    let other = METADATA.replace("stream { packet.context", "stream { id = 0; packet.context")
+        + "stream { id = 1; packet.context := struct { u8 cpu_id; u8 packet_seq_num; integer { size = 16; } packet_size;
+            integer { size = 8; map = clock.c.value; } timestamp_begin; };
+        event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } t; }; };
+    event { name = block_rq_issue; id = 1; stream_id = 1; fields := struct { u8 dev; }; };";
+    let other = ["id = 1; fields := struct { u8 _prev", "id = 2; fields := struct { u8 _tid"]
+        .into_iter()
+        .fold(other, |text, event| text.replace(event, &format!("stream_id = 0; {event}")));
+    // Each packet says its stream's class.
+    let other = other.replace("u8 uuid[16]; };", "u8 uuid[16]; u8 stream_id; };");
+    let with_class = |packet: &[u8], class: u8| {
+        let mut packet = packet.to_vec();
+        packet.insert(20, class);
+        let bits = u16::from_le_bytes([packet[23], packet[24]]) + 8;
+        packet[23..25].copy_from_slice(&bits.to_le_bytes());
+        packet
+    };
+    let folder = tempfile::tempdir().expect("a directory");
+    let [a, _] = packets();
+    let sched: Vec<u8> = a.iter().flat_map(|packet| with_class(packet, 0)).collect();
+    // The first packet is gone, which says nothing of switches either.
+    let block = with_class(&packet(1, 1, 30, &[&[1, 30, 8]]), 1);
+    write(folder.path(), &[("sched_0", sched), ("block_1", block)]);
+    fs::write(folder.path().join("metadata"), other).expect("a file");
+    let trace = Lttng::open(folder.path()).expect("a trace");
+    let mut events = Vec::new();
+    let damages = trace.for_each(|event| events.push(event.clone()));
+    let kinds: Vec<_> = damages.iter().map(|damage| &damage.kind).collect();
+    assert_eq!(kinds, [&DamageKind::CpusUnrecorded { cpus: vec![1], wakings: 2 }], "{events:?}");
+    assert_eq!(unrecorded(&events), [(1, 20)]);
+}
+
+#[test]
 fn a_stream_without_its_first_packet_begins_late() {
     let [a, b] = packets();
     let (events, damages) = read(&[("k_0", a.concat()), ("k_1", b[1..].concat())]);

@@ -20,6 +20,8 @@ pub(super) struct Cursor<'a> {
     kinds: &'a [Kind],
     clock: Option<&'a Clock>,
     stream: &'a Joined,
+    /// The stream's class has switches: without them, a stream shows nothing of who had the CPU.
+    has_switches: bool,
     reader: Reader<'a, &'a Joined>,
     values: Values,
     cpu: Cpu,
@@ -55,6 +57,7 @@ impl<'a> Cursor<'a> {
             kinds,
             clock: plans.class(0).and_then(|class| class.clock),
             stream,
+            has_switches: has_switches(plans, stream),
             reader: Reader::new(plans, stream)?,
             values: Values::default(),
             cpu: Cpu::UNKNOWN,
@@ -85,6 +88,7 @@ impl<'a> Cursor<'a> {
     /// The begin of the stream's first packet, if packets before it are gone.
     pub fn begins_late(&self) -> Option<(Cpu, Stamp<Local>)> {
         let first = self.stream.first.filter(|first| first.sequence.is_some_and(|sequence| sequence > 0))?;
+        let first = self.has_switches.then_some(first)?;
         Some((self.stream.cpu(), self.ns(first.begin?)))
     }
 
@@ -97,8 +101,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The stream's CPU.
-    pub fn cpu(&self) -> Cpu {
+    fn cpu(&self) -> Cpu {
         self.stream.cpu()
+    }
+
+    /// The CPU with its switches in this stream.
+    pub fn covers(&self) -> Option<Cpu> {
+        self.has_switches.then(|| self.cpu())
     }
 
     /// Goes to the next used item.
@@ -242,6 +251,14 @@ impl<'a> Cursor<'a> {
         }
         self.damages
     }
+}
+
+/// Whether the events of a stream may be switches. A stream without a packet may have any.
+fn has_switches(plans: &Plans, stream: &Joined) -> bool {
+    let Some(id) = stream.first.map(|first| first.stream.unwrap_or(0)) else { return true };
+    let class = plans.metadata().streams.iter().find(|class| class.id == id);
+    let is_switch = |name: &str| Kind::from_event(name) == Kind::Switch;
+    class.is_none_or(|class| class.events.iter().any(|event| is_switch(&event.name)))
 }
 
 /// Notes each stream without its first packets: its CPU has no records between the trace's begin and the stream's.

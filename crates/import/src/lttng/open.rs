@@ -136,7 +136,7 @@ impl EventSource for Lttng {
         let asked = self.kernel.iter().flat_map(|part| &part.kinds).copied();
         let mut normaliser = Normaliser::with_states(self.states, self.wakeup_by)
             .with_events(RecordedEvents::among(asked))
-            .with_cpus(cursors.iter().map(Cursor::cpu));
+            .with_cpus(cursors.iter().filter_map(Cursor::covers));
         let (begin, end) = (cursors.iter().filter_map(Cursor::at).min(), Cell::new(Stamp::MIN));
         let mut emit = |event: &Event| {
             end.set(end.get().max(event.at));
