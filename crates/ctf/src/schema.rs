@@ -74,12 +74,23 @@ pub struct Clock {
     pub offset_s: i64,
     /// The origin's further ticks.
     pub offset: u64,
+    /// Whether the origin is given in the time since 1970; not in every trace.
+    pub absolute: Option<bool>,
 }
 
 impl Clock {
     /// The time of its value 0, ns since 1970, UTC; rounded down.
     pub const fn origin_ns(&self) -> i128 {
         self.offset_s as i128 * NS_PER_S as i128 + ns(self.offset, self.frequency) as i128
+    }
+
+    /// The same, if known: without an offset and without `absolute`, a clock names no date.
+    pub const fn date_ns(&self) -> Option<i128> {
+        let is_absolute = match self.absolute {
+            Some(absolute) => absolute,
+            None => self.offset_s != 0 || self.offset != 0,
+        };
+        if is_absolute { Some(self.origin_ns()) } else { None }
     }
 
     /// A reading as ns since its value 0, rounded down; at most `u64::MAX`.

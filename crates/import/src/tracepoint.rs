@@ -31,6 +31,19 @@ pub enum Level {
     Hard,
 }
 
+impl Level {
+    /// The level in a tracepoint's `common_flags`.
+    pub(crate) const fn from_flags(flags: i64) -> Self {
+        const HARD_OR_UNMASKABLE: i64 = 0x08 | 0x40;
+        const SOFTIRQ: i64 = 0x10;
+        match flags {
+            flags if flags & HARD_OR_UNMASKABLE != 0 => Self::Hard,
+            flags if flags & SOFTIRQ != 0 => Self::Softirq,
+            _ => Self::Task,
+        }
+    }
+}
+
 /// A record's time and place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {

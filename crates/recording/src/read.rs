@@ -58,7 +58,9 @@ impl RecordingFormat for Recording {
     fn recognises(path: &Path) -> bool {
         match read_facts(path) {
             Ok((_, _, facts)) => facts.text("tracer_name") == Some(TRACER),
-            Err(error) => !matches!(error, OpenError::NotARecording { .. }),
+            Err(OpenError::NotARecording { .. }) => false,
+            Err(OpenError::Metadata { .. }) => !is_by_another_tracer(path),
+            Err(_) => true,
         }
     }
 
@@ -280,6 +282,15 @@ pub fn read_stream(
     // Memory has no errors.
     merge::merge(cursor.into_iter().collect(), &mut problems, &mut emit);
     problems
+}
+
+/// Whether the metadata, which cannot be read as ours, names another tracer.
+fn is_by_another_tracer(path: &Path) -> bool {
+    let folder = Directory::at(path).and_then(|recording| recording.open(OsStr::new("kernel")));
+    let text = folder.and_then(|kernel| kernel.read_text("metadata", MAX_METADATA_BYTES));
+    let name = text.ok().and_then(|text| Some(text.split_once("tracer_name")?.1.trim_start().to_owned()));
+    let named = name.as_deref().and_then(|rest| rest.strip_prefix('=')).map(str::trim_start);
+    named.is_some_and(|named| !named.trim_start_matches('"').starts_with(TRACER))
 }
 
 fn cpu_of(buffer: Buffer, number: u32) -> Cpu {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{document, length, list, not_possible};
+use wakepath_harness::live::{document, length, list, not_possible, run};
 
 /// An unpacked file from that folder, in a folder of its own: a single file is `file`.
 fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
@@ -114,4 +114,47 @@ fn before_the_first_tracepoint_nothing_is_known() {
         return;
     };
     assert!(time(folder.path(), 8815, "running") <= 940_600);
+}
+
+/// The refusal of a file, whatever is asked of it.
+fn refusal(folder: &Path, file: &str) -> String {
+    let mut all = Vec::new();
+    for ask in [&["path"][..], &["info"], &["latency", "runqueue", "-i"], &["export", "-o", "out.json"]] {
+        let (_, said) = run(folder, &[ask, &[file]].concat(), 3);
+        all.push(said.lines().next().unwrap_or_default().to_owned());
+    }
+    all.dedup();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+#[test]
+fn traces_without_the_kernels_switches_are_refused_with_what_they_hold() {
+    for (name, holds) in [
+        ("ust-only.tar.xz", "holds traces of programs only (LTTng-UST)"),
+        ("kernel-without-switches.tar.xz", "holds no switches of threads (it holds "),
+    ] {
+        let Some(folder) = found(name, "a trace without switches is refused with what it holds") else {
+            return;
+        };
+        let said = refusal(folder.path(), ".");
+        assert!(said.contains(holds) && said.contains("sched_switch"), "{said}");
+    }
+}
+
+#[test]
+fn a_trace_that_perf_converted_is_read_without_a_date() {
+    let Some(folder) = found("perf-convert-to-ctf.tar.xz", "CTF by perf is read") else { return };
+    let info = document(folder.path(), &["info", "."]);
+    assert_eq!(info["events"], 562 + 346, "{info}");
+}
+
+#[test]
+fn a_session_that_babeltrace_wrote_is_lttngs() {
+    let Some(folder) = found("babeltrace2-written-session.tar.xz", "a session of babeltrace2 is read") else {
+        return;
+    };
+    let whole = document(folder.path(), &["info", "session"]);
+    let kernel = document(folder.path(), &["info", "session/kernel"]);
+    assert_eq!(whole["hosts"], kernel["hosts"]);
 }

@@ -23,6 +23,7 @@ fn metadata(env: Vec<(String, EnvValue)>, uuid: [u8; 16], offset_s: i64, offset:
             uuid: None,
             description: "braces } and quotes \" in a text".to_owned(),
             frequency: 1_000_000_000,
+            absolute: None,
             offset_s,
             offset,
         }],
