@@ -9,7 +9,7 @@ use crate::kind::{Kind, Source, tid};
 use crate::tracepoint::{Level, Request, Tracepoint};
 
 impl Kind {
-    /// The kind of a tracepoint with these names of the kernel's.
+    /// The kind behind a tracepoint's names.
     pub fn from_names(system: &str, name: &str) -> Option<Self> {
         match (system, name) {
             ("task", "task_newtask") => Some(Self::NewTask),

@@ -5,7 +5,7 @@ use wakepath_event::{Call, Context, EventKind, EventSource, RecordingFormat, Sof
 use wakepath_event::{Damage, DamageKind};
 use wakepath_import::{Fault, Lttng};
 
-/// A trace with this metadata and these stream files, with its folder. Its metadata has a switch, as all that are read.
+/// A trace with this metadata and these stream files, with its folder. Adds a switch to the metadata: without, no trace is read.
 fn trace(metadata: &str, streams: &[(&str, &[u8])]) -> (tempfile::TempDir, Lttng) {
     let folder = tempfile::tempdir().expect("a directory");
     let switch =

@@ -1,4 +1,4 @@
-//! LTTng events from all generations, by name, and their fields to read; also those that `perf data convert` writes.
+//! LTTng events from all generations, by name, and their fields to read; also perf's, converted by `perf data convert`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -186,7 +186,7 @@ pub fn wanted(event: &EventClass) -> Option<Wanted> {
     Some(own)
 }
 
-/// The fields of an event that `perf data convert` wrote: with the kernel's own names, behind perf's.
+/// Fields in perf's converted events: the kernel's own, behind perf's.
 fn wanted_from_perf(event: &EventClass) -> Option<Wanted> {
     let own: &[(&str, u16)] = match Kind::from_event(&event.name) {
         Kind::Switch => &[("prev_pid", A), ("prev_state", B), ("next_pid", C), ("next_comm", COMM)],
@@ -206,7 +206,7 @@ fn wanted_from_perf(event: &EventClass) -> Option<Wanted> {
     Some(own)
 }
 
-/// Whether the events of this class name their CPU, so that a stream has those of several.
+/// Whether each event in this class names its CPU: its stream then holds several CPUs' events.
 pub(super) fn names_cpu(event: &EventClass) -> bool {
     event.fields.fields.iter().any(|field| field.name == "perf_cpu")
 }

@@ -32,7 +32,7 @@ const RECORD_WITH: &str =
 /// The tracer whose packets note the stamp up to which they are complete. Others may note the last event's stamp.
 const LTTNG: &str = "lttng-modules ";
 
-/// The tracer of a trace that `perf data convert --to-ctf` wrote.
+/// perf, if `perf data convert --to-ctf` wrote the trace.
 const PERF: &str = "perf";
 
 /// A trace by LTTng, or by another tracer that writes CTF 1.8, opened for reading.
