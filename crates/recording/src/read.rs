@@ -305,6 +305,23 @@ mod tests {
     use super::*;
     use crate::synthetic;
 
+    /// Another tracer's session may have a folder `kernel` with plain metadata too.
+    #[test]
+    fn damaged_metadata_is_ours_unless_it_names_another_tracer() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let kernel = folder.path().join("kernel");
+        std::fs::create_dir(&kernel).expect("a directory");
+        for (text, ours) in [
+            ("env { tracer_name = \"lttng-modules\"; }; trace {", false),
+            ("env { tracer_name=perf; }; trace {", false),
+            ("env { tracer_name = \"wakepath\"; }; trace {", true),
+            ("trace { major = 1;", true),
+        ] {
+            std::fs::write(kernel.join("metadata"), text).expect("a file");
+            assert_eq!(Recording::recognises(folder.path()), ours, "{text}");
+        }
+    }
+
     #[test]
     fn reading_reports_its_progress_and_what_it_cannot_read() {
         let folder = tempfile::tempdir().expect("a temporary directory");

@@ -119,7 +119,12 @@ fn before_the_first_tracepoint_nothing_is_known() {
 /// The refusal of a file, whatever is asked of it.
 fn refusal(folder: &Path, file: &str) -> String {
     let mut all = Vec::new();
-    for ask in [&["path"][..], &["info"], &["latency", "runqueue", "-i"], &["export", "-o", "out.json"]] {
+    for ask in [
+        &["path"][..],
+        &["info"],
+        &["latency", "runqueue", "-i"],
+        &["export", "--format", "perfetto", "-o", "out"],
+    ] {
         let (_, said) = run(folder, &[ask, &[file]].concat(), 3);
         all.push(said.lines().next().unwrap_or_default().to_owned());
     }
@@ -146,7 +151,11 @@ fn traces_without_the_kernels_switches_are_refused_with_what_they_hold() {
 fn a_trace_that_perf_converted_is_read_without_a_date() {
     let Some(folder) = found("perf-convert-to-ctf.tar.xz", "CTF by perf is read") else { return };
     let info = document(folder.path(), &["info", "."]);
-    assert_eq!(info["events"], 562 + 346, "{info}");
+    let events = &info["events"];
+    assert_eq!((&events["switch"], &events["waking"]), (&562.into(), &346.into()), "{info}");
+    assert_eq!(info["origin_realtime_ns"], Value::Null, "{info}");
+    // Each event names its CPU: none is missing.
+    assert_eq!(codes(&info), ["states_undescribed", "late_wakings"], "{info}");
 }
 
 #[test]
