@@ -179,18 +179,11 @@ impl Plan {
     fn request(&self, raw: &[u8]) -> Option<Request> {
         let number = |place| self.number(place, raw);
         let sectors = number(2)? as u32;
-        // A flush may stand in front of its write.
-        let operation = match self.text(3, raw) {
-            [b'F'] | [b'F', b'F' | b'N', ..] => 2,
-            [b'F', b'W', ..] | [b'W', ..] => 1,
-            [b'F', b'D', ..] | [b'D', ..] => 3,
-            _ => 0,
-        };
         Some(Request {
             device: number(0)? as u32,
             sector: number(1)? as u64,
             bytes: number(4).map_or(sectors.saturating_mul(512), |bytes| bytes as u32),
-            operation,
+            operation: Request::operation_of(self.text(3, raw)),
         })
     }
 }

@@ -200,3 +200,16 @@ pub struct Request {
     /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
     pub operation: u8,
 }
+
+impl Request {
+    /// The operation in `rwbs`, the letters of the kernel's block tracepoints.
+    pub(crate) const fn operation_of(rwbs: &[u8]) -> u8 {
+        match rwbs {
+            // A flush may stand in front of its write.
+            [b'F'] | [b'F', b'F' | b'N', ..] => 2,
+            [b'F', b'W', ..] | [b'W', ..] => 1,
+            [b'F', b'D', ..] | [b'D', ..] => 3,
+            _ => 0,
+        }
+    }
+}

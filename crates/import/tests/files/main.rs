@@ -2,4 +2,5 @@
 
 mod lines;
 mod perf_data;
+mod text_trace;
 mod trace_dat;
