@@ -97,13 +97,20 @@ fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() 
         int main(void) { if (fork()) { usleep(50000); sink++; return 0; } spin_here(); sink++; return 0; }
     ";
     program(&folder, "busy", source, &["-O1", "-g", "-fno-omit-frame-pointer"]);
-    let chains = ["-k", "CLOCK_MONOTONIC", "-g", "-e", "cpu-clock/freq=999/", "-e", EVENTS];
-    record(&folder, "perf.data", &chains, &["sh", "-c", "./busy; sleep 1"]);
-    let (paths, _) = run(&folder, &["path", "perf.data", "--comm", "busy", "--all"], 0);
-    // The child, which never ran another program, and its parent.
-    assert!(paths.contains("samples in spin_here (busy), from"), "{paths}");
-    // The C library's functions with frames differ; one of them, or of its caller, is there.
-    assert!(paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc"), "{paths}");
+    // Without `--buildid-mmap`, perf notes the build ids only of files in which a sample interrupted the program. A sample in the C
+    // library is chance; the second file has none.
+    let chains = ["-k", "CLOCK_MONOTONIC", "--buildid-mmap", "-g", "-e", EVENTS];
+    let samples = [&chains[..], &["-e", "cpu-clock/freq=999/"]].concat();
+    for (file, asks) in [("samples.data", &samples[..]), ("switches.data", &chains)] {
+        record(&folder, file, asks, &["sh", "-c", "./busy; sleep 1"]);
+        let (paths, _) = run(&folder, &["path", file, "--comm", "busy", "--all"], 0);
+        // The child, which never ran another program, and its parent.
+        let sampled = paths.contains("samples in spin_here (busy), from");
+        assert_eq!(sampled, file == "samples.data", "{paths}");
+        // The C library's functions with frames differ; one of them, or of its caller, is there.
+        let named = paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc");
+        assert!(named, "{file}: {paths}");
+    }
 }
 
 #[test]
