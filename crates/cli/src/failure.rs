@@ -90,7 +90,7 @@ impl From<OpenError> for Failure {
             OpenError::UnknownFile(_) => {
                 "a file must be a perf.data or a trace.dat; wakepath record and LTTng write directories"
             }
-            OpenError::Trace(_) | OpenError::OneHost { .. } => "",
+            OpenError::EmptyFile(_) | OpenError::Trace(_) | OpenError::OneHost { .. } => "",
         };
         Self::new(Code::Input, &error).hint(hint)
     }

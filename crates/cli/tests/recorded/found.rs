@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{document, length, list, not_possible};
+use wakepath_harness::live::{document, length, list, not_possible, run};
 
 /// An unpacked file from that folder, in a folder of its own: a single file is `file`.
 fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
@@ -17,6 +17,9 @@ fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
     let unpacked = match name.strip_suffix(".tar.xz") {
         Some(_) => {
             Command::new("tar").arg("-xJf").arg(packed).arg("-C").arg(into.path()).status().expect("tar")
+        }
+        None if !name.ends_with(".xz") => {
+            Command::new("cp").arg(packed).arg(into.path().join("file")).status().expect("cp")
         }
         None => {
             let file = std::fs::File::create(into.path().join("file")).expect("room");
@@ -114,4 +117,37 @@ fn before_the_first_tracepoint_nothing_is_known() {
         return;
     };
     assert!(time(folder.path(), 8815, "running") <= 940_600);
+}
+
+#[test]
+fn a_file_without_switches_is_refused_by_each_verb_with_its_own_reason() {
+    for (name, says) in [
+        (
+            "perf-switch-records.data",
+            "holds switch records (perf record --switch-events), which are not read",
+        ),
+        ("perf-p-without-events.data.xz", "sched:sched_switch was recorded and did not occur"),
+    ] {
+        let Some(folder) = found(name, "files without switches are refused") else { return };
+        is_refused_by_each_verb(folder.path(), "file", says);
+    }
+}
+
+#[test]
+fn an_empty_file_is_said_to_be_empty_by_each_verb() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(folder.path().join("perf.data"), []).expect("room");
+    is_refused_by_each_verb(folder.path(), "perf.data", "perf.data is empty: nothing was written");
+}
+
+fn is_refused_by_each_verb(folder: &Path, file: &str, says: &str) {
+    for verb in [
+        &["path", file][..],
+        &["info", file],
+        &["latency", "runqueue", "-i", file],
+        &["export", "--format", "perfetto", file],
+    ] {
+        let (out, error) = run(folder, verb, 3);
+        assert!(out.is_empty() && error.contains(says), "{verb:?}: {out}{error}");
+    }
 }

@@ -58,6 +58,8 @@ impl EventRole {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Present {
     pub switches: bool,
+    /// `PERF_RECORD_SWITCH` and `PERF_RECORD_SWITCH_CPU_WIDE`.
+    pub switch_records: bool,
     /// `sched_waking`.
     pub wakings: bool,
     /// Tracepoints.
@@ -89,6 +91,7 @@ impl Contents {
         let mut first_sample: Option<u64> = None;
         let index = runs::index(source, &container.data, &decoder, |head, body, key| {
             present.compressed |= head.is_compressed();
+            present.switch_records |= head.is_switch();
             if let Some(at) = key.at.filter(|_| head.is_sample()) {
                 first_sample = Some(first_sample.map_or(at, |first| first.min(at)));
             }

@@ -17,6 +17,7 @@ use super::convert::Converter;
 use super::records::Decoder;
 use super::runs;
 use crate::formats::{self, Format};
+use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
 use crate::{Fault, OpenError};
 
@@ -38,7 +39,8 @@ impl RecordingFormat for PerfData {
     type Error = OpenError;
 
     fn recognises(path: &Path) -> bool {
-        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| crate::file_begins_with(path, magic))
+        let begins = |path: &Path, magic: &[u8]| crate::file_begins_with(path, magic);
+        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| begins(path, magic)) || is_by_threads(path)
     }
 
     /// Opens a file and walks through all its records once.
@@ -47,8 +49,18 @@ impl RecordingFormat for PerfData {
     /// When it is no `perf.data`, is of an unsupported kind, or holds no switches. Damage among the records is no
     /// error: see [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
+        if is_by_threads(path) {
+            let why =
+                "is a folder that perf record --threads wrote, which is not read: record without --threads";
+            return Err(OpenError::unsupported(path, why));
+        }
         Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
     }
+}
+
+/// Whether the path is a folder by `perf record --threads`: a file for each thread of perf, and `data` for the rest.
+fn is_by_threads(path: &Path) -> bool {
+    crate::file_begins_with(&path.join("data"), MAGIC[0])
 }
 
 impl<S: Source> PerfData<S> {
@@ -84,7 +96,7 @@ impl<S: Source> PerfData<S> {
         }
         damages.extend(contents.index.faults.iter().map(|(offset, fault)| Damage::at(path, *offset, fault)));
         if !contents.present.switches {
-            return Err(OpenError::no_switches(path, event_names(&container, &formats), RECORD_WITH));
+            return Err(without_switches(path, &container, &contents, &formats));
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let evidence = std::mem::take(&mut contents.evidence);
@@ -173,6 +185,33 @@ impl<S: Source> EventSource for PerfData<S> {
         damages.extend(converter.normaliser.doubts(path, cpus));
         damages
     }
+}
+
+/// The error for a file without switches.
+fn without_switches(
+    path: &Path,
+    container: &Container,
+    contents: &Contents,
+    formats: &HashMap<u64, Format>,
+) -> OpenError {
+    let recorded =
+        |role: &EventRole| matches!(role, EventRole::Tracepoint(plan) if plan.kind == Kind::Switch);
+    if contents.roles.iter().any(recorded) {
+        let whose = if contents.present.threads { "the recorded threads" } else { "any thread" };
+        let why = format!(
+            "holds no switches of threads: sched:sched_switch was recorded and did not occur, so that no run and no wait of \
+             {whose} is visible; record while they work, or all threads with -a"
+        );
+        return OpenError::unsupported(path, why);
+    }
+    if contents.present.switch_records {
+        let why = format!(
+            "holds switch records (perf record --switch-events), which are not read: record the switches with \
+             {RECORD_WITH}"
+        );
+        return OpenError::unsupported(path, why);
+    }
+    OpenError::no_switches(path, event_names(container, formats), RECORD_WITH)
 }
 
 /// The tracepoints that are read, but recorded at some hits only.

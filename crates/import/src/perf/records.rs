@@ -50,6 +50,10 @@ impl RecordHead {
         self.kind == 9
     }
 
+    pub const fn is_switch(self) -> bool {
+        matches!(self.kind, 14 | 15)
+    }
+
     pub fn is_compressed(self) -> bool {
         COMPRESSED.contains(&self.kind)
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wakepath_event::{
-    BlockedState, ClockId, Context, Event, EventKind, EventSource, Mapping, SwitchOut, Tid,
+    BlockedState, ClockId, Context, Event, EventKind, EventSource, Mapping, RecordingFormat, SwitchOut, Tid,
 };
 use wakepath_event::{Damage, DamageKind};
 use wakepath_import::perf::synthetic::{EventType, File};
@@ -385,6 +385,10 @@ fn an_error_names_the_reason_and_the_way_out() {
     let good = two_cpus(|file| file);
     let bytes = good.bytes();
     let changed = |at, with: &[u8]| changed(&bytes, at, with);
+    let words = [7_u32, 7].map(u32::to_le_bytes).concat();
+    let records = File::default().plain(14, 0, &[], (100, 0, 7, 7)).plain(15, 0, &words, (110, 0, 7, 7));
+    let (records, idle) = (records.only(&[EventType::CpuClock]), File::default().waking((5, 0, 7, 7), 8));
+    let single = idle.clone().record(69, 0, &[1_u64, 1, 0, 0, 7].map(u64::to_le_bytes).concat());
     let clock = File::default().sample(EventType::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes());
     for (bytes, says) in [
         (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data was written by perf to a pipe"),
@@ -398,11 +402,14 @@ fn an_error_names_the_reason_and_the_way_out() {
         (bytes[..60].to_vec(), "a.data at byte 60: the file ends within its header"),
         (good.clone().section(27, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
         (good.clone().record(81, 0, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
-        (clock.only(&[EventType::CpuClock]).bytes(), "holds no switches of threads (it holds cpu-clock)"),
         (
-            File::default().waking((5, 0, 7, 7), 8).bytes(),
-            "record the switches with perf record -a -k CLOCK_MONOTONIC",
+            clock.clone().only(&[EventType::CpuClock]).bytes(),
+            "holds no switches of threads (it holds cpu-clock)",
         ),
+        (clock.only(&[EventType::CpuClock]).bytes(), "switches with perf record -a -k CLOCK_MONOTONIC"),
+        (records.bytes(), "holds switch records (perf record --switch-events), which are not read"),
+        (idle.bytes(), "and did not occur, so that no run and no wait of any thread is visible"),
+        (single.bytes(), "and did not occur, so that no run and no wait of the recorded threads is visible"),
     ] {
         let error = opened(&bytes).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
@@ -510,4 +517,14 @@ fn no_size_is_believed() {
         assert_eq!(damages[0].kind, DamageKind::Fault(Fault::RecordsEnd(size).to_string()));
     }
     assert_eq!(survives(&with(8).bytes()).expect("8 bytes that are no record").1, []);
+}
+
+#[test]
+fn a_folder_by_several_threads_of_perf_is_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().expect("room");
+    std::fs::write(folder.path().join("data"), two_cpus(|file| file).bytes()).expect("room");
+    std::fs::write(folder.path().join("data.0"), b"records").expect("room");
+    assert!(PerfData::recognises(folder.path()));
+    let error = PerfData::open(folder.path()).expect_err("a folder").to_string();
+    assert!(error.ends_with("which is not read: record without --threads"), "{error}");
 }
