@@ -2,4 +2,5 @@
 
 mod lines;
 mod perf_data;
+mod perf_streams;
 mod trace_dat;

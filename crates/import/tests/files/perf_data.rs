@@ -391,17 +391,14 @@ fn an_error_names_the_reason_and_the_way_out() {
     let single = idle.clone().record(69, 0, &[1_u64, 1, 0, 0, 7].map(u64::to_le_bytes).concat());
     let clock = File::default().sample(EventType::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes());
     for (bytes, says) in [
-        (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data was written by perf to a pipe"),
+        (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data at byte 16: no attributes of events follow"),
         (changed(0, b"2ELIFREP"), "big-endian"),
         (changed(0, b"PERFFILE"), "a.data is a perf.data of perf's first format (PERFFILE)"),
         (b"PERF".to_vec(), "a.data is no perf.data"),
         (changed(48, &[0; 8]), "because perf did not finish it"),
         (changed(16, &[0; 8]), "a.data at byte 16: attributes cannot be of 0 bytes each"),
         (changed(40, &[0xff; 8]), "a.data at byte 40: the records should take"),
-        (bytes[..bytes.len() - 10].to_vec(), "it was cut short"),
         (bytes[..60].to_vec(), "a.data at byte 60: the file ends within its header"),
-        (good.clone().section(27, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
-        (good.clone().record(81, 0, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
         (
             clock.clone().only(&[EventType::CpuClock]).bytes(),
             "holds no switches of threads (it holds cpu-clock)",
@@ -417,7 +414,7 @@ fn an_error_names_the_reason_and_the_way_out() {
 }
 
 /// A file with all kinds of records.
-fn file_with_all_kinds() -> File {
+pub fn file_with_all_kinds() -> File {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     let chain = [3_u64, (-128_i64) as u64, 0x9000, 0x9001].map(u64::to_le_bytes).concat();
     let map = [&[7_u8; 8][..], &[0; 32], &[20, 0, 0, 0], &[1; 20], &[5, 0, 0, 0, 2, 0, 0, 0], b"/bin/here\0"]
@@ -439,15 +436,29 @@ fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
+fn a_file_cut_short_anywhere_is_said_to_be() {
     let bytes = file_with_all_kinds().bytes();
     let (whole, damages) = survives(&bytes).expect("whole");
     assert!(whole > 12 && damages.is_empty(), "{whole} {damages:?}");
+    let mut read = 0;
     for len in 0..bytes.len() {
-        let error = survives(&bytes[..len]).expect_err("it was cut");
-        assert!(error.contains("a.data"), "{len}: {error}");
-        assert!(len < 16 || error.contains(" at byte "), "{len}: {error}");
+        match survives(&bytes[..len]) {
+            // The descriptions of the tracepoints lie behind the records, in front of other sections.
+            Ok((events, damages)) => {
+                assert!(events <= whole + 2, "{len}: {events}");
+                assert!(damages.iter().any(|one| one.offset == Some(len as u64)), "{len}: {damages:?}");
+                read += 1;
+            }
+            Err(error) => {
+                assert!(error.contains("a.data"), "{len}: {error}");
+                assert!(
+                    len < 16 || error.contains(" at byte ") || error.contains("cut short"),
+                    "{len}: {error}"
+                );
+            }
+        }
     }
+    assert!(read > 100, "{read}");
 }
 
 #[test]
@@ -465,7 +476,7 @@ fn a_flipped_bit_anywhere_is_a_local_matter_or_an_error() {
 }
 
 /// The start of a file's records.
-fn records(bytes: &[u8]) -> usize {
+pub fn records(bytes: &[u8]) -> usize {
     u64::from_le_bytes(*bytes[40..].first_chunk().expect("a header")) as usize
 }
 
