@@ -242,9 +242,10 @@ impl RequestsArguments {
     }
 }
 
-/// Whether the path is a file with spans: a readable file, and no recording in any format.
+/// Whether the path is a file with spans: a readable file with contents, and no recording in any format.
 pub fn is_spans(path: &Path) -> bool {
-    path.is_file() && std::fs::File::open(path).is_ok() && !is_recording(path)
+    let has_contents = path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0);
+    has_contents && std::fs::File::open(path).is_ok() && !is_recording(path)
 }
 
 pub fn spans_failure(error: SpansError) -> Failure {

@@ -18,6 +18,9 @@ fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
         Some(_) => {
             Command::new("tar").arg("-xJf").arg(packed).arg("-C").arg(into.path()).status().expect("tar")
         }
+        None if !name.ends_with(".xz") => {
+            Command::new("cp").arg(packed).arg(into.path().join("file")).status().expect("cp")
+        }
         None => {
             let file = std::fs::File::create(into.path().join("file")).expect("room");
             Command::new("xz").arg("-dc").arg(packed).stdout(file).status().expect("xz")
@@ -116,23 +119,6 @@ fn before_the_first_tracepoint_nothing_is_known() {
     assert!(time(folder.path(), 8815, "running") <= 940_600);
 }
 
-/// The refusal of a file, whatever is asked of it.
-fn refusal(folder: &Path, file: &str) -> String {
-    let mut all = Vec::new();
-    for ask in [
-        &["path"][..],
-        &["info"],
-        &["latency", "runqueue", "-i"],
-        &["export", "--format", "perfetto", "-o", "out"],
-    ] {
-        let (_, said) = run(folder, &[ask, &[file]].concat(), 3);
-        all.push(said.lines().next().unwrap_or_default().to_owned());
-    }
-    all.dedup();
-    assert_eq!(all.len(), 1, "{all:#?}");
-    all.remove(0)
-}
-
 #[test]
 fn traces_without_the_kernels_switches_are_refused_with_what_they_hold() {
     for (name, holds) in [
@@ -142,8 +128,21 @@ fn traces_without_the_kernels_switches_are_refused_with_what_they_hold() {
         let Some(folder) = found(name, "a trace without switches is refused with what it holds") else {
             return;
         };
-        let said = refusal(folder.path(), ".");
-        assert!(said.contains(holds) && said.contains("sched_switch"), "{said}");
+        is_refused_by_each_verb(folder.path(), ".", holds);
+    }
+}
+
+#[test]
+fn a_file_without_switches_is_refused_by_each_verb_with_its_own_reason() {
+    for (name, says) in [
+        (
+            "perf-switch-records.data",
+            "holds switch records (perf record --switch-events), which are not read",
+        ),
+        ("perf-p-without-events.data.xz", "sched:sched_switch was recorded and did not occur"),
+    ] {
+        let Some(folder) = found(name, "files without switches are refused") else { return };
+        is_refused_by_each_verb(folder.path(), "file", says);
     }
 }
 
@@ -166,4 +165,23 @@ fn a_session_that_babeltrace_wrote_is_lttngs() {
     let whole = document(folder.path(), &["info", "session"]);
     let kernel = document(folder.path(), &["info", "session/kernel"]);
     assert_eq!(whole["hosts"], kernel["hosts"]);
+}
+
+#[test]
+fn an_empty_file_is_said_to_be_empty_by_each_verb() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(folder.path().join("perf.data"), []).expect("room");
+    is_refused_by_each_verb(folder.path(), "perf.data", "perf.data is empty: nothing was written");
+}
+
+fn is_refused_by_each_verb(folder: &Path, file: &str, says: &str) {
+    for verb in [
+        &["path", file][..],
+        &["info", file],
+        &["latency", "runqueue", "-i", file],
+        &["export", "--format", "perfetto", "-o", "out", file],
+    ] {
+        let (out, error) = run(folder, verb, 3);
+        assert!(out.is_empty() && error.contains(says), "{verb:?}: {out}{error}");
+    }
 }
