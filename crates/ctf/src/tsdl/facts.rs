@@ -153,7 +153,8 @@ fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
     })
 }
 
-pub(super) fn read_uuid(text: &str) -> Option<[u8; 16]> {
+/// A uuid in its text form.
+pub(crate) fn read_uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|&c| c != '-').collect();
     if digits.len() != 32 || !digits.is_ascii() {
         return None;
