@@ -78,9 +78,9 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         events
     }
 
-    /// The memory in use, bytes: an upper estimate for a hash table's entries.
+    /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
-        self.facts.capacity() * (size_of::<(K, Fact)>() + 1) * 8 / 7 + self.payload
+        table_bytes::<(K, Fact)>(self.facts.capacity()) + self.payload
     }
 
     #[cfg(test)]
@@ -104,6 +104,12 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
             !goes
         });
     }
+}
+
+/// The memory of a hash table with room for `capacity` entries, bytes: an eighth of its places stays free, and each place
+/// has a byte of its own.
+pub(super) const fn table_bytes<Entry>(capacity: usize) -> usize {
+    capacity.div_ceil(7) * 8 * (size_of::<Entry>() + 1)
 }
 
 /// An event's heap memory, bytes.
@@ -173,5 +179,10 @@ mod tests {
         assert_eq!(facts.payload, 30);
         facts.retain(|_| false);
         assert_eq!((facts.payload, facts.len()), (0, 0));
+    }
+    #[test]
+    fn the_memory_of_a_table_has_its_free_places_and_a_byte_for_each_place() {
+        assert_eq!([0, 7, 14, 448].map(table_bytes::<[u8; 9]>), [0, 80, 160, 5120]);
+        assert_eq!(table_bytes::<u64>(3), 72, "a small table has no fewer than the places that it needs");
     }
 }

@@ -10,6 +10,8 @@ use wakepath_event::{
     ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
 };
 
+use super::bounded::table_bytes;
+
 /// The largest number of remembered threads, living and dying.
 const MAX_THREADS: usize = 1 << 18;
 /// The largest number of remembered attributes in a thread's context: `MAX_ATTRIBUTES` in `bpf/thread_context.bpf.h`.
@@ -216,12 +218,11 @@ impl Threads {
 
     /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
-        let row = size_of::<(Tid, Row)>() + 1;
         self.attribute_bytes
-            + self.rows.capacity() * row * 8 / 7
-            + self.refills.capacity() * 24
-            + self.ended.capacity() * 8
-            + self.cpus.capacity() * 8
+            + table_bytes::<(Tid, Row)>(self.rows.capacity())
+            + table_bytes::<(CgroupId, u64)>(self.refills.capacity())
+            + table_bytes::<Tid>(self.ended.capacity())
+            + self.cpus.capacity() * size_of::<Option<Tid>>()
     }
 
     /// The processes with a living thread, main or not. A walk through all threads.

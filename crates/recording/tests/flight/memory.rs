@@ -1,10 +1,13 @@
 //! The memory itself: its counts, its drops and their times, and the losses in a kept recording.
 
 use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
-use wakepath_event::{CallEnd, Direction, Flow, FlowId, FunctionCall, Packet, StackId};
+use wakepath_event::{CallEnd, Direction, Flow, FlowId, FunctionCall, GoStep, Packet, SetMember, StackId};
 use wakepath_recording::Writer;
 
-use super::restated::{FROM, TO, WORKER, context, file, kept, lock, machine, stack};
+use super::ends::thread;
+use super::restated::{
+    FROM, TO, WORKER, context, file, goroutine, kept, lock, machine, mapping, name, request, stack,
+};
 use super::*;
 
 /// A packet of the thread's records, with sequence numbers from `seq` on.
@@ -279,5 +282,64 @@ fn a_flow_and_a_stack_that_are_used_stay_where_others_go() {
             |_| {},
         );
         assert_eq!((used, before, behind), (true, false, true), "{uses:?}");
+    }
+}
+
+#[test]
+fn each_kind_of_state_counts_in_the_memory() {
+    const MANY: u64 = 1000;
+    let flow = |id| {
+        let address = |port| wakepath_event::Address::from(([10, 0, 0, 1], port));
+        let (source, target) = (address(80), address(4000));
+        EventKind::Flow(FlowId(id), Flow { source, target, protocol: 6 })
+    };
+    let birth = |id: u32| EventKind::Fork { child: thread(Tid(id), WORKER, BEGIN) };
+    let text = "x".repeat(100);
+    let leaves = EventKind::Switch { next: Tid::IDLE, out: SwitchOut::Dead, interrupts_ns: 0, call: None };
+    let event = size_of::<Event>();
+    // A kind's states, and the fewest bytes for each.
+    let kinds: [(&str, MakeFact<'_>, usize); 14] = [
+        ("flows", &|id| flow(id), event),
+        ("files", &|id| file(WORKER, id as u32, &text), event + 100),
+        (
+            "members of sets",
+            &|id| EventKind::SetMember(SetMember { set: 5, tgid: WORKER, fd: id as u32, total: 2 }),
+            event,
+        ),
+        ("names", &|id| name(NameSpace::Cgroup, id, &text), event + 100),
+        ("mappings", &|id| EventKind::Mapping(mapping(WORKER, id << 12, &text)), event + 100),
+        ("stacks", &|id| EventKind::StackLater(StackId(id), stack()), event + 24),
+        ("requests", &|id| EventKind::BlockIssue(request(id)), event),
+        ("goroutines", &|id| goroutine(id, GoStep::Parks(2)), event),
+        ("spans", &|id| goroutine(id, GoStep::BeginsSpan([4; 16], [5; 8])), event),
+        ("marks", &|id| EventKind::Mark(Mark::Observer(Tid(id as u32))), event),
+        ("threads", &|id| birth(100 + id as u32), 2 * size_of::<ThreadIdentity>()),
+        ("limits", &|id| EventKind::Refill(CgroupId(id)), 16),
+        ("CPUs", &|_| EventKind::Current, 8),
+        ("ended processes", &|_| leaves.clone(), 4),
+    ];
+    for (what, state, least) in kinds {
+        let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+        // The memory grows with the number of states, and a table has less than twice the places it needs.
+        for (from, to) in [(0, MANY), (MANY, 3 * MANY)] {
+            for id in from..to {
+                let current = if what == "ended processes" { Tid(100 + id as u32) } else { WORKER };
+                let event = Machine::event(BEGIN + id, current, state(id));
+                match what {
+                    "CPUs" | "ended processes" => {
+                        let mut bytes = Vec::new();
+                        Encoder::for_release(RELEASE)
+                            .encode(&event, id as u16, &mut bytes)
+                            .expect("a record");
+                        let cpu = if what == "CPUs" { id as u16 } else { 0 };
+                        flight.packet(Buffer::Sched, Cpu(cpu), &bytes, 0);
+                    }
+                    _ => flight.event(&event).expect("an event"),
+                }
+            }
+            flight.cut(BEGIN + SECOND);
+            let each = flight.bytes() / to as usize;
+            assert!((least..4 * least + 200).contains(&each), "{what}: {each} bytes each, of {to}");
+        }
     }
 }
