@@ -297,15 +297,23 @@ impl Threads {
         {
             self.doubt(believed);
         }
-        self.cpus[index] = Some(tid);
-        self.run(tid);
+        self.run(cpu, tid);
     }
 
-    fn run(&mut self, tid: Tid) {
+    /// Gives a thread a CPU.
+    fn run(&mut self, cpu: Cpu, tid: Tid) {
         if tid != Tid::IDLE {
+            // No thread runs on two CPUs: the other CPU's switch record is missing.
+            self.leave_cpus(tid);
             let row = self.row(tid);
             (row.state, row.pending) = (State::Ready, None);
         }
+        self.cpus[usize::from(cpu.0)] = Some(tid);
+    }
+
+    /// Takes a thread off its CPU, whose thread then is unknown.
+    fn leave_cpus(&mut self, tid: Tid) {
+        self.cpus.iter_mut().filter(|occupant| **occupant == Some(tid)).for_each(|occupant| *occupant = None);
     }
 
     fn switch(&mut self, at: u64, cpu: Cpu, prev: Tid, next: Tid, (out, call): (SwitchOut, Option<Call>)) {
@@ -331,11 +339,7 @@ impl Threads {
                 }
             }
         }
-        // No thread runs on two CPUs: the other CPU's switch record is missing.
-        let elsewhere = self.cpus.iter_mut().find(|tid| **tid == Some(next) && next != Tid::IDLE);
-        elsewhere.into_iter().for_each(|tid| *tid = None);
-        self.cpus[usize::from(cpu.0)] = Some(next);
-        self.run(next);
+        self.run(cpu, next);
     }
 
     fn wake(&mut self, target: Tid, newborn: bool, woken: Woken) {
@@ -380,7 +384,7 @@ impl Threads {
     fn begin_anew(&mut self, tid: Tid) {
         let before = self.rows.remove(&tid);
         self.attribute_bytes -= before.map_or(0, |row| row.attribute_bytes());
-        self.cpus.iter_mut().filter(|occupant| **occupant == Some(tid)).for_each(|occupant| *occupant = None);
+        self.leave_cpus(tid);
     }
 
     /// Moves a thread between run queues.

@@ -20,6 +20,18 @@ fn packet(kind: &EventKind, at: &[u64], seq: u16) -> Vec<u8> {
     bytes
 }
 
+/// The events in a recording of all that is in memory.
+fn read(flight: &Flight) -> Vec<Event> {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("kept");
+    let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
+    flight.write(&mut writer, BEGIN + 1_000_000 * SECOND).expect("room");
+    drop(writer);
+    let mut events = Vec::new();
+    Recording::open(&path).expect("a recording").read(|event| events.push(event.clone()), |_| {});
+    events
+}
+
 /// The lost records in a recording of the window up to `TO`, and in its last packet's counter, for other readers.
 fn losses(flight: &Flight) -> (u64, u64) {
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -341,5 +353,58 @@ fn each_kind_of_state_counts_in_the_memory() {
             let each = flight.bytes() / to as usize;
             assert!((least..4 * least + 200).contains(&each), "{what}: {each} bytes each, of {to}");
         }
+    }
+}
+
+#[test]
+fn the_records_of_all_buffers_leave_in_order_of_time_and_at_one_time_those_of_all_cpus_leave_first() {
+    // The CPUs that records of the thread show, `None` for a record of all CPUs' buffer, which shows CPU 2; their times;
+    // and the CPU at the beginning of the window.
+    for (shown, expected) in [
+        (&[(Some(0), 1), (Some(1), 2)][..], 1),
+        (&[(Some(0), 2), (Some(1), 1)], 0),
+        (&[(Some(0), 1), (Some(1), 2), (Some(0), 3)], 0),
+        (&[(Some(0), 1), (Some(1), 2), (Some(0), 3), (Some(1), 4)], 1),
+        (&[(Some(0), 5), (Some(1), 5)], 1),
+        (&[(Some(1), 5), (Some(0), 5)], 1),
+        (&[(Some(0), 5), (None, 5)], 0),
+        (&[(Some(0), 5), (None, 6)], 2),
+        (&[(None, 6), (Some(0), 5), (Some(1), 7)], 1),
+        (&[(None, 4), (None, 6), (Some(0), 5)], 2),
+        // At the beginning of the window and later, records stay.
+        (&[(Some(0), 5), (Some(1), 1000)], 0),
+        (&[(Some(0), 999), (Some(1), 1000)], 0),
+        (&[(Some(0), 1000), (Some(1), 999)], 1),
+        (&[(Some(0), 5), (None, 1000)], 0),
+        (&[(Some(0), 5), (None, 999)], 2),
+    ] {
+        let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+        let mut seq = [0, 0];
+        for &(cpu, at) in shown {
+            let (cpu, kind) = match cpu {
+                Some(cpu) => (cpu, EventKind::Current),
+                None => (2, EventKind::LockEnd(lock(0x100))),
+            };
+            let event = Event { cpu: Cpu(cpu), ..Machine::event(BEGIN + at, WORKER, kind) };
+            match seq.get_mut(usize::from(cpu)) {
+                Some(seq) => {
+                    let mut bytes = Vec::new();
+                    Encoder::for_release(RELEASE).encode(&event, *seq, &mut bytes).expect("a record");
+                    flight.packet(Buffer::Sched, Cpu(cpu), &bytes, 0);
+                    *seq += 1;
+                }
+                None => flight.event(&event).expect("an event"),
+            }
+        }
+        // The second time, nothing is left before it.
+        flight.cut(FROM);
+        flight.cut(FROM);
+        let before = read(&flight).into_iter().filter(|event| event.at.ns() < FROM);
+        let on_cpus: Vec<_> = before.filter(|event| event.kind == EventKind::Current).collect();
+        let on_cpus: Vec<_> = on_cpus.iter().map(|event| (event.cpu, event.current)).collect();
+        assert_eq!(on_cpus, [(Cpu(expected), WORKER)], "{shown:?}");
+        let later = shown.iter().filter(|(_, at)| *at >= 1000).count();
+        let is_later = |event: &&Event| event.at.ns() >= FROM && event.current == WORKER;
+        assert_eq!(read(&flight).iter().filter(is_later).count(), later, "{shown:?}");
     }
 }
