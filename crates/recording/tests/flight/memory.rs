@@ -357,6 +357,28 @@ fn each_kind_of_state_counts_in_the_memory() {
 }
 
 #[test]
+fn memory_that_is_just_enough_keeps_all_and_a_byte_less_does_not() {
+    for is_rare in [false, true] {
+        let filled = |bytes| {
+            let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes }, RELEASE);
+            for at in [BEGIN + 10, BEGIN + 20] {
+                let kind = EventKind::Rename { tid: WORKER, comm: Comm::new(b"next") };
+                match is_rare {
+                    true => flight.event(&Machine::event(at, WORKER, kind)).expect("an event"),
+                    false => flight.packet(Buffer::Sched, Cpu(0), &packet(&EventKind::Current, &[at], 0), 0),
+                }
+            }
+            flight.settle(BEGIN + SECOND);
+            (flight.begin(), flight.bytes())
+        };
+        let (begin, needs) = filled(usize::MAX);
+        assert_eq!(begin, Some(BEGIN + 10));
+        assert_eq!(filled(needs), (begin, needs));
+        assert!(filled(needs - 1).0 > begin, "rare: {is_rare}");
+    }
+}
+
+#[test]
 fn the_records_of_all_buffers_leave_in_order_of_time_and_at_one_time_those_of_all_cpus_leave_first() {
     // The CPUs that records of the thread show, `None` for a record of all CPUs' buffer, which shows CPU 2; their times;
     // and the CPU at the beginning of the window.
@@ -406,5 +428,29 @@ fn the_records_of_all_buffers_leave_in_order_of_time_and_at_one_time_those_of_al
         let later = shown.iter().filter(|(_, at)| *at >= 1000).count();
         let is_later = |event: &&Event| event.at.ns() >= FROM && event.current == WORKER;
         assert_eq!(read(&flight).iter().filter(is_later).count(), later, "{shown:?}");
+    }
+}
+
+#[test]
+fn ended_processes_are_forgotten_at_most_once_in_a_minute() {
+    let is_there =
+        |flight: &Flight| read(flight).iter().any(|event| matches!(event.kind, EventKind::File(_)));
+    // The times of settling, s, behind a first one, by whose end the process has ended.
+    for (settled, stays) in [(&[59][..], true), (&[60], false), (&[30, 59], true), (&[30, 60], false)] {
+        let limits = FlightLimits { window_ns: SECOND, bytes: usize::MAX };
+        let mut flight = Flight::new(limits, RELEASE);
+        let clock = |at| Machine::event(at, Tid::IDLE, EventKind::Refill(CgroupId(1)));
+        flight.event(&clock(BEGIN)).expect("an event");
+        flight.settle(BEGIN + 2 * SECOND);
+        assert_eq!(flight.begin(), Some(BEGIN + SECOND));
+        // Nothing shows that the file's process lives.
+        let at = BEGIN + 2 * SECOND;
+        flight.event(&Machine::event(at, WORKER, file(WORKER, 3, "data.db"))).expect("an event");
+        for after in settled {
+            flight.event(&clock(BEGIN + (after - 1) * SECOND)).expect("an event");
+            flight.settle(BEGIN + (after + 2) * SECOND);
+            assert_eq!(flight.begin(), Some(BEGIN + (after + 1) * SECOND));
+        }
+        assert_eq!(is_there(&flight), stays, "{settled:?}");
     }
 }
