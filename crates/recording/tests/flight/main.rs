@@ -318,3 +318,32 @@ fn triggers_while_one_is_pending_join_it() {
     assert_eq!(triggers.ask(cause(false), BEGIN, BEGIN), Asked::Taken);
     assert_eq!(triggers.ask(cause(true), BEGIN + 1, BEGIN + 1), Asked::Joined);
 }
+
+#[test]
+fn recordings_of_one_second_have_numbers_by_which_the_oldest_go_and_other_directories_do_not_count() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let name = |number: usize| match (number, ["span", "outlier"][number % 2]) {
+        (1, word) => format!("kept-20251124T160000Z-{word}"),
+        (_, word) => format!("kept-20251124T160000Z-{number}-{word}"),
+    };
+    // The most recordings, and the numbers that are left of eleven.
+    for (recordings, left) in [(11, 1..=11), (3, 9..=11), (1, 11..=11)] {
+        let path = folder.path().join(format!("flight-{recordings}"));
+        let limits = KeptLimits { recordings, bytes: 1 << 30 };
+        let directory = FlightDirectory::open(&path, limits, Options::new("0", ""), host()).expect("a place");
+        // No recordings.
+        let foreign = path.join("kept-mine");
+        std::fs::create_dir(&foreign).expect("a directory");
+        std::fs::write(path.join("kept-file"), "mine").expect("a file");
+        let clock = ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_764_000_000 * SECOND };
+        for number in 1..=11 {
+            let word = ["span", "outlier"][number % 2];
+            let mut writer = directory.begin(word, clock, 1).expect("room");
+            writer.sched(Cpu(0)).expect("a stream");
+        }
+        let mut kept = kept_recordings(&path).expect("a directory");
+        kept.retain(|path| *path != foreign);
+        assert_eq!(kept, left.map(|number| path.join(name(number))).collect::<Vec<_>>(), "the oldest first");
+        assert!(foreign.exists() && path.join("kept-file").exists());
+    }
+}
