@@ -5,6 +5,7 @@ mod ends;
 mod kinds;
 mod memory;
 mod restated;
+mod states;
 
 use std::collections::HashMap;
 
@@ -346,4 +347,23 @@ fn recordings_of_one_second_have_numbers_by_which_the_oldest_go_and_other_direct
         assert_eq!(kept, left.map(|number| path.join(name(number))).collect::<Vec<_>>(), "the oldest first");
         assert!(foreign.exists() && path.join("kept-file").exists());
     }
+}
+
+#[test]
+fn a_recorder_is_found_by_its_number_while_it_runs() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let limits = KeptLimits { recordings: 1, bytes: 1 };
+    let open = || FlightDirectory::open(folder.path(), limits, Options::new("0", ""), host());
+    let directory = open().expect("a place");
+    // The file's text, and the number. No recorder has number 0 or 1, and a signal to a negative one goes to a group.
+    for (text, pid) in
+        [("77\n", Some(77)), ("2", Some(2)), ("1\n", None), ("0\n", None), ("-5\n", None), ("x", None)]
+    {
+        std::fs::write(folder.path().join("recorder"), text).expect("a file");
+        assert_eq!(recorder(folder.path()).expect("a directory"), pid, "{text}");
+    }
+    drop(directory);
+    std::fs::write(folder.path().join("recorder"), "77\n").expect("a file");
+    assert_eq!(recorder(folder.path()).expect("a directory"), None, "a killed recorder's");
+    assert!(recorder(&folder.path().join("none")).is_err());
 }
