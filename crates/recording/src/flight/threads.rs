@@ -479,6 +479,8 @@ const fn observes(kind: &EventKind) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use wakepath_clock::Stamp;
     use wakepath_event::Comm;
 
@@ -564,5 +566,51 @@ mod tests {
             take(EventKind::ThreadAttribute(ThreadAttribute { key: 1, length: 1, value: [1].into() }));
         }
         assert_eq!(threads.rows[&THREAD].attributes.len(), MAX_ATTRIBUTES);
+    }
+    fn event(at: u64, current: Tid, kind: EventKind) -> Event {
+        Event { at: Stamp::from_ns(at), cpu: Cpu(0), context: Context::Task, current, kind }
+    }
+
+    #[test]
+    fn a_limit_that_handed_out_time_is_remembered_among_others_and_no_more_than_the_most() {
+        let mut threads = Threads::default();
+        for (number, known) in [(1, 1), (2, 2), (2, 2), (3, 3)] {
+            threads.take(&event(number, Tid::IDLE, EventKind::Refill(CgroupId(number))));
+            assert_eq!(threads.refills.len(), known);
+        }
+        for number in 0..3 * MAX_REFILLS as u64 {
+            threads.take(&event(number, Tid::IDLE, EventKind::Refill(CgroupId(number))));
+            assert!(threads.refills.len() <= MAX_REFILLS);
+            assert_eq!(threads.refills.get(&CgroupId(number)), Some(&number), "the last one");
+        }
+    }
+
+    #[test]
+    fn where_too_many_threads_seem_to_live_those_without_a_known_state_go_first() {
+        let sleeps = |tid| {
+            let out = SwitchOut::Blocked(BlockedState::Interruptible);
+            event(5, Tid(tid), EventKind::Switch { next: Tid::IDLE, out, interrupts_ns: 0, call: None })
+        };
+        let exits = |tid| event(5, Tid(tid), EventKind::Exit);
+        let shows = |tid| event(5, Tid(tid), EventKind::Current);
+        let most = MAX_THREADS as u32;
+        let mut threads = Threads::default();
+        (1..=4).for_each(|tid| threads.take(&sleeps(tid)));
+        threads.take(&exits(4));
+        threads.take(&sleeps(4));
+        // Nothing is known of all others.
+        threads.rows.extend((5..=most).map(|tid| (Tid(tid), Row::default())));
+        threads.take(&shows(most));
+        threads.take(&sleeps(2));
+        assert_eq!(threads.rows.len(), MAX_THREADS, "threads that are known");
+        threads.take(&sleeps(most + 1));
+        let left = |threads: &Threads| threads.rows.keys().map(|tid| tid.0).collect::<BTreeSet<_>>();
+        assert_eq!(left(&threads), BTreeSet::from([1, 2, 3, most + 1]));
+        // All sleep: none of them is sure to live.
+        let state = State::Blocked(BlockedState::Interruptible, None);
+        let asleep = || Row { state, ..Row::default() };
+        threads.rows.extend((4..=most - 1).map(|tid| (Tid(tid), asleep())));
+        threads.take(&sleeps(most));
+        assert_eq!(threads.rows.len(), 1);
     }
 }
