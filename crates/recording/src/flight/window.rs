@@ -107,11 +107,9 @@ impl Flight {
     }
 
     fn write_rare(&self, writer: &mut Writer, record: &[u8]) -> Result<(), WriteError> {
-        let header = Header::read(record);
-        let is_total = self.begin > 0 && header.is_some_and(|header| super::last::is_total(header.kind));
-        let cpu = header.map_or(Cpu::UNKNOWN, life_cpu);
-        match self.decoder.decode(record, cpu) {
-            Ok((event, _)) if is_total => {
+        let total = Header::read(record).filter(|header| super::last::is_total(header.kind));
+        match total.map(|header| self.decoder.decode(record, life_cpu(header))) {
+            Some(Ok((event, _))) => {
                 let kind = self.last.totals().since_then(event.kind);
                 writer.life().push_event(&Event { kind, ..event })
             }

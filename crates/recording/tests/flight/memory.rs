@@ -1,7 +1,9 @@
 //! The memory itself: its counts, its drops and their times, and the losses in a kept recording.
 
 use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
-use wakepath_event::{CallEnd, Direction, Flow, FlowId, FunctionCall, GoStep, Packet, SetMember, StackId};
+use wakepath_event::{
+    CallEnd, CostKind, Direction, Flow, FlowId, FunctionCall, GoStep, KernelCost, Packet, SetMember, StackId,
+};
 use wakepath_recording::Writer;
 
 use super::ends::thread;
@@ -453,4 +455,90 @@ fn ended_processes_are_forgotten_at_most_once_in_a_minute() {
         }
         assert_eq!(is_there(&flight), stays, "{settled:?}");
     }
+}
+
+#[test]
+fn a_memory_that_has_dropped_nothing_is_written_as_it_came() {
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    let cost = |count| {
+        let kind = CostKind::Switch;
+        EventKind::KernelCost(KernelCost { kind, count: Some(count), from_ns: 50, to_ns: Some(90) })
+    };
+    let packet_of = Packet {
+        flow: FlowId(9),
+        direction: Direction::In,
+        seq: 1,
+        ack: 2,
+        len: 3,
+        tcp_flags: 4,
+        netns: 5,
+        interface: 6,
+    };
+    let of_all = [EventKind::Mark(Mark::Started), cost(100), cost(140), file(WORKER, 3, "data.db")];
+    let came: Vec<_> = of_all
+        .into_iter()
+        .map(|kind| (Buffer::Life, kind))
+        .chain([(Buffer::Sched, EventKind::Current), (Buffer::Net, EventKind::Packet(packet_of))])
+        .zip(BEGIN..)
+        .collect();
+    for ((buffer, kind), at) in &came {
+        match buffer {
+            Buffer::Life => flight.event(&Machine::event(*at, WORKER, kind.clone())).expect("an event"),
+            _ => flight.packet(*buffer, Cpu(0), &packet(kind, &[*at], 0), 0),
+        }
+    }
+    let written: Vec<_> = read(&flight).into_iter().map(|event| (event.at.ns(), event.kind)).collect();
+    let end = written.last().map(|(at, _)| *at).expect("an end");
+    let came = came.into_iter().map(|((_, kind), at)| (at, kind));
+    assert_eq!(written, came.chain([(end, EventKind::Mark(Mark::Stopped))]).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_marks_of_a_session_are_kept_up_to_a_limit() {
+    const MOST: u32 = 1 << 12;
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    for number in 0..MOST + 2 {
+        let mark = EventKind::Mark(Mark::Observer(Tid(number)));
+        flight.event(&Machine::event(BEGIN + u64::from(number), WORKER, mark)).expect("an event");
+    }
+    flight.cut(BEGIN + SECOND);
+    let events = read(&flight);
+    let marks = events.iter().filter_map(|event| match event.kind {
+        EventKind::Mark(Mark::Observer(tid)) => Some(tid.0),
+        _ => None,
+    });
+    let mut marks: Vec<_> = marks.collect();
+    marks.sort_unstable();
+    assert_eq!(marks, (0..MOST).collect::<Vec<_>>(), "the first ones");
+}
+
+#[test]
+fn each_kind_of_cost_counts_from_its_own_last_total_on() {
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    let cost = |kind, count| {
+        EventKind::KernelCost(KernelCost { kind, count: Some(count), from_ns: 50, to_ns: Some(90) })
+    };
+    use CostKind::{Softirq, Switch, Waking};
+    for (at, kind, count) in [
+        (1, Switch, 100),
+        (2, Waking, 7),
+        (3, Switch, 120),
+        (4, Waking, 9),
+        (1001, Switch, 150),
+        (1002, Waking, 10),
+        (1003, Softirq, 5),
+    ] {
+        flight.event(&Machine::event(BEGIN + at, WORKER, cost(kind, count))).expect("an event");
+    }
+    flight.cut(FROM);
+    let costs = read(&flight).into_iter().filter(|event| matches!(event.kind, EventKind::KernelCost(_)));
+    let costs: Vec<_> = costs.map(|event| (event.at.ns(), event.kind)).collect();
+    let expected = [
+        (FROM - 1, cost(Switch, 0)),
+        (FROM - 1, cost(Waking, 0)),
+        (BEGIN + 1001, cost(Switch, 30)),
+        (BEGIN + 1002, cost(Waking, 1)),
+        (BEGIN + 1003, cost(Softirq, 5)),
+    ];
+    assert_eq!(costs, expected);
 }
