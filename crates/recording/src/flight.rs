@@ -176,7 +176,7 @@ impl Flight {
         }
     }
 
-    /// The next beginning of the window while memory is short: behind the oldest packet, then behind the oldest rare
+    /// The window's next beginning while memory is short: behind the oldest packet, then behind the oldest rare
     /// records. Past `now`, earlier records may still come.
     fn next_beginning(&self, now: u64) -> Option<u64> {
         let behind_packet = self.oldest_packet().filter(|&last| last < now).map(|last| last + 1);
@@ -220,7 +220,7 @@ impl Flight {
         for (place, (_, packets)) in streams.iter().enumerate() {
             next.extend(first_gone(packets).map(|first| Reverse((first, place + 1))));
         }
-        // A record has a byte at least, so that this ends in any case.
+        // A record has at least a byte, so this ends in any case.
         for _ in 0..self.packet_bytes + self.rare_bytes {
             let Some(mut head) = next.peek_mut() else { break };
             let Reverse((_, source)) = *head;

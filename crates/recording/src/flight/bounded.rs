@@ -106,8 +106,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     }
 }
 
-/// The memory of a hash table with room for `capacity` entries, bytes: an eighth of its places stays free, and each place
-/// has a byte of its own.
+/// A hash table's memory with room for `capacity` entries, bytes: an eighth stays free, and each place has an extra byte.
 pub(super) const fn table_bytes<Entry>(capacity: usize) -> usize {
     capacity.div_ceil(7) * 8 * (size_of::<Entry>() + 1)
 }

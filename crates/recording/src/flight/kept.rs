@@ -13,7 +13,7 @@ use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
 
 /// The file with the recorder's process number.
 const RECORDER: &str = "recorder";
-/// The prefix of kept recordings' names; the UTC time follows, and from the second recording in a second on a number.
+/// The prefix of kept recordings' names; the UTC time follows, and a number, from a second's second recording on.
 const KEPT: &str = "kept-";
 /// The recorder file's largest size, bytes.
 const MAX_RECORDER_BYTES: u64 = 64;
@@ -106,7 +106,7 @@ impl FlightDirectory {
         }
     }
 
-    /// A name that sorts behind those of the same second ([`age`]).
+    /// A name, sorted behind all others with this second ([`age`]).
     fn free_name(&self, word: &str, clock: ClockReading) -> io::Result<OsString> {
         let time = utc(clock.realtime_ns / 1_000_000_000);
         let names = self.directory.names()?;
@@ -223,7 +223,7 @@ fn is_kept(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.strip_prefix('.').unwrap_or(name).starts_with(KEPT))
 }
 
-/// The order of recordings' names by age: whether it is finished, its UTC time, and its number within that second.
+/// A recording's age in its name, for sorting: whether it is finished, its UTC time, and its number within that second.
 /// Unfinished ones count as the oldest.
 fn age(name: &OsStr) -> (bool, String, u32) {
     let name = name.to_str().unwrap_or_default();

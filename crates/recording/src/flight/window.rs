@@ -168,7 +168,7 @@ mod tests {
         };
         writer.life().push_event(&started).expect("an event");
         let waiting = writer.life().waiting();
-        // The limit, the time up to which all records are there, and the bytes that wait then.
+        // The limit, the time up to which all records are there, and the waiting bytes then.
         for (most, until, left) in
             [(waiting + 1, 5, waiting), (waiting, 5, waiting), (waiting - 1, 4, waiting), (waiting - 1, 5, 0)]
         {

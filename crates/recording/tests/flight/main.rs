@@ -327,7 +327,7 @@ fn recordings_of_one_second_have_numbers_by_which_the_oldest_go_and_other_direct
         (1, word) => format!("kept-20251124T160000Z-{word}"),
         (_, word) => format!("kept-20251124T160000Z-{number}-{word}"),
     };
-    // The most recordings, and the numbers that are left of eleven.
+    // The most recordings, and the numbers left from eleven.
     for (recordings, left) in [(11, 1..=11), (3, 9..=11), (1, 11..=11)] {
         let path = folder.path().join(format!("flight-{recordings}"));
         let limits = KeptLimits { recordings, bytes: 1 << 30 };

@@ -22,7 +22,7 @@ fn packet(kind: &EventKind, at: &[u64], seq: u16) -> Vec<u8> {
     bytes
 }
 
-/// The events in a recording of all that is in memory.
+/// The events in a recording with the whole memory.
 fn read(flight: &Flight) -> Vec<Event> {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("kept");
@@ -334,7 +334,7 @@ fn each_kind_of_state_counts_in_the_memory() {
     ];
     for (what, state, least) in kinds {
         let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
-        // The memory grows with the number of states, and a table has less than twice the places it needs.
+        // The memory grows with the states, and a table has less than twice the places it needs.
         for (from, to) in [(0, MANY), (MANY, 3 * MANY)] {
             for id in from..to {
                 let current = if what == "ended processes" { Tid(100 + id as u32) } else { WORKER };
@@ -382,8 +382,8 @@ fn memory_that_is_just_enough_keeps_all_and_a_byte_less_does_not() {
 
 #[test]
 fn the_records_of_all_buffers_leave_in_order_of_time_and_at_one_time_those_of_all_cpus_leave_first() {
-    // The CPUs that records of the thread show, `None` for a record of all CPUs' buffer, which shows CPU 2; their times;
-    // and the CPU at the beginning of the window.
+    // The thread's CPUs by record, `None` for a record in the buffer for all CPUs, which shows CPU 2; their times;
+    // and the CPU at the window's beginning.
     for (shown, expected) in [
         (&[(Some(0), 1), (Some(1), 2)][..], 1),
         (&[(Some(0), 2), (Some(1), 1)], 0),
@@ -395,7 +395,7 @@ fn the_records_of_all_buffers_leave_in_order_of_time_and_at_one_time_those_of_al
         (&[(Some(0), 5), (None, 6)], 2),
         (&[(None, 6), (Some(0), 5), (Some(1), 7)], 1),
         (&[(None, 4), (None, 6), (Some(0), 5)], 2),
-        // At the beginning of the window and later, records stay.
+        // From the window's beginning on, records stay.
         (&[(Some(0), 5), (Some(1), 1000)], 0),
         (&[(Some(0), 999), (Some(1), 1000)], 0),
         (&[(Some(0), 1000), (Some(1), 999)], 1),
@@ -445,7 +445,7 @@ fn ended_processes_are_forgotten_at_most_once_in_a_minute() {
         flight.event(&clock(BEGIN)).expect("an event");
         flight.settle(BEGIN + 2 * SECOND);
         assert_eq!(flight.begin(), Some(BEGIN + SECOND));
-        // Nothing shows that the file's process lives.
+        // No record shows the file's process alive.
         let at = BEGIN + 2 * SECOND;
         flight.event(&Machine::event(at, WORKER, file(WORKER, 3, "data.db"))).expect("an event");
         for after in settled {

@@ -1,4 +1,4 @@
-//! The states of threads and CPUs at a window's beginning, from traces as text: a row for each rule.
+//! Threads' and CPUs' states at a window's beginning, from traces as text: a row for each rule.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use super::*;
 const FROM: u64 = 1000;
 const TO: u64 = 2000;
 
-/// The events of the window in a trace, right before its beginning and later.
+/// The window's events in a trace, right before its beginning and later.
 fn window(trace: &str) -> (Vec<Event>, Vec<Event>) {
     let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
     let encoder = Encoder::for_release(RELEASE);
@@ -89,7 +89,7 @@ fn states(trace: &str) -> String {
     lines.join("; ")
 }
 
-/// Checks traces that continue a common beginning.
+/// Checks traces with a common beginning.
 #[track_caller]
 fn check(beginning: &str, rows: &[(&str, &str)]) {
     for (trace, expected) in rows {
@@ -98,7 +98,7 @@ fn check(beginning: &str, rows: &[(&str, &str)]) {
     }
 }
 
-/// Threads that wait, with CPUs whose thread is known.
+/// Waiting threads, and CPUs whose thread is known.
 const ASLEEP: &str = "
     thread A tid=10 blocked
     thread B tid=11 blocked
@@ -281,7 +281,7 @@ fn a_newborn_thread_is_ready_from_its_first_wake_up_on() {
                 "10 c0 A fork Z tid=77\n 20 c1 idle switch Z",
                 "A ready; B Interruptible; C Interruptible; Z ready; c0: A; c1: Z",
             ),
-            // The forks of threads that had another thread's number have no record.
+            // These threads had another thread's number, and their forks have no record.
             ("10 c0 A waking B newborn", "A ready; C Interruptible; c0: A; c1: idle"),
             (
                 "10 c0 idle switch A\n 10 c1 idle switch B\n 20 c0 A waking B newborn",
@@ -387,7 +387,7 @@ fn a_call_that_goes_on_after_a_signal_is_the_call_before_it() {
                 "10 c0 idle switch A\n 20 c0 A switch idle blocked call=0:18446744073709551615\n 30 c0 idle switch A\n 40 c0 A switch idle blocked call=219:3",
                 "A Interruptible 0; B Interruptible; C Interruptible; A in 0; c0: idle; c1: idle",
             ),
-            // The call of a wait that had begun before the snapshot.
+            // The wait began before the snapshot.
             (
                 "10 c0 A blocked call=0:3",
                 "A Interruptible 0; B Interruptible; C Interruptible; A in 0:3; c0: idle; c1: idle",
