@@ -21,7 +21,7 @@ use wakepath_spans::{
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
-use crate::{Joined, Traced, join};
+use super::{Joined, Traced, join};
 
 /// The hosts' recordings, read as one, and the spans.
 pub(crate) struct Made {
