@@ -236,6 +236,73 @@ fn spans_from_before_the_recordings_clock_have_their_own_lengths_there() {
     }
 }
 
+#[test]
+fn a_part_on_another_host_has_the_clock_there() {
+    for (ahead, expected) in [
+        (0, "a/a 150, a/b on 1 100, a/a 550"),
+        (50, "a/a 150, a/b on 1 50, a/a 600"),
+        // By this clock the part was over before it was called.
+        (150, "a/a 150, a/a 650"),
+    ] {
+        let hosts = HOSTS.replace("realtime=9000000", &format!("realtime={}", 1_000_000 + ahead));
+        let spans = "service s host=web3\na/a 1000100..1000900\nservice t host=db1\na/b < a 1000250..1000350";
+        let made = made(&hosts, spans);
+        let answer = request(&made.joined(), made.request("a/a"), Algorithm::default());
+        let mut until = answer.from;
+        let parts = answer.by_span.iter().map(|part| {
+            assert_eq!(part.from, until, "{ahead}: the parts tile it");
+            until = part.to;
+            let host = part.host.filter(|host| host.0 > 0).map(|host| format!(" on {}", host.0));
+            format!("{}{} {}", made.ids(part.span), host.unwrap_or_default(), part.to.since(part.from))
+        });
+        let parts: Vec<_> = parts.collect();
+        assert_eq!(parts.join(", "), expected, "{ahead}");
+        assert_eq!(until, answer.to, "{ahead}: the parts tile it");
+    }
+}
+
+#[test]
+fn a_group_is_of_a_peak_there_is_and_has_the_clocks_of_its_own_service() {
+    let mut hosts = String::from(
+        "host web3 realtime=1000000
+         thread a tid=10
+         thread b tid=11
+         0 c0 idle started
+         0 c0 idle switch a
+         0 c1 idle switch b
+         150 c0 a context 1/1
+         150 c0 a waking a
+         190 c0 a context none
+         190 c0 a waking a
+         1150 c1 b context f/f
+         1150 c1 b waking b
+         1190 c1 b context none
+         1190 c1 b waking b\n",
+    );
+    hosts += "90000 c0 a switch idle blocked\n90000 c1 b switch idle blocked\n90001 c0 idle stopped\n";
+    let mut spans = String::from("service s host=web3\n");
+    for digit in 1..15_u64 {
+        let (from, length) = (1_000_000 + digit * 5000, if digit > 10 { 4000 } else { 100 });
+        let from = if digit == 1 { 1_000_100 } else { from };
+        spans += &format!("{digit:x}/{digit:x} {from}..{} tid=10 as=GET\n", from + length);
+    }
+    spans += "service t host=web3\nf/f 1001100..1001200 tid=11";
+    let made = made(&hosts, &spans);
+    let joined = made.joined();
+    let services: Vec<_> = joined.contexts.clocks.iter().map(|clock| clock.service.0).collect();
+    assert_eq!(services, [0, 1], "both services' clocks are known");
+    let group = |peak| {
+        let requests = RequestsQuery { service: Some("s".into()), operation: Some("GET".into()) };
+        request_group(&joined, &GroupQuery { requests, peak, algorithm: Algorithm::default() }, None)
+    };
+    let slow = group(Some(2)).expect("a second peak");
+    assert_eq!((slow.paths.asked, slow.paths.usual), (4, 10));
+    assert_eq!(slow.clocks.iter().map(|clock| clock.service.0).collect::<Vec<_>>(), [0]);
+    for asked in [0, 3, 4] {
+        assert_eq!(group(Some(asked)).err(), Some(RequestsError::NoPeak { asked, there: 2 }));
+    }
+}
+
 /// `a` runs, waits for `b`, which works for another request and waits for a sleeper of the kernel, and runs again.
 const CHAIN: &str = "
     host web3 realtime=1000000
@@ -325,6 +392,8 @@ fn a_part_of_a_path_has_one_blocker_and_one_request_throughout() {
             "b/b 1000150..1000450 tid=11",
             "Running 110, Running 40, Running 160 by b/b, Running 290 by b/b, Running 200, Runnable 5, Running 95",
         ),
+        // A span within the request is no part of its own.
+        ("a/b < a 1000020..1000060 tid=10", "Running 110, Running 200, Running 290, Running 200, Runnable 5, Running 95"),
         // A part of the request itself blocks nothing.
         (
             "service t\na/b < a 1000150..1000450 server tid=11",
