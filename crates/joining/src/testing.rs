@@ -8,6 +8,7 @@
 //!
 //! service web host=web3 pid=10         a service, and its spans
 //! a/b < a 1000..1400 server tid=10     trace and span, the parent, the time by its host's realtime, its kind, what else it says
+//! a/c 1000..1400 as=GET                 a span's operation, by default its trace and span
 //! ```
 
 use wakepath_clock::{ErrorBound, Line, Reference, Stamp, Transform};
@@ -21,7 +22,7 @@ use wakepath_spans::{
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
-use crate::{Joined, Traced, join};
+use super::{Joined, Traced, join};
 
 /// The hosts' recordings, read as one, and the spans.
 pub(crate) struct Made {
@@ -149,7 +150,12 @@ pub(crate) fn traced(text: &str, recordings: Vec<std::path::PathBuf>) -> Traced 
 fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&str]) {
     let (trace, own) = ids.split_once('/').unwrap_or_else(|| panic!("no ids: {ids}"));
     let service = spans.services.last().expect("a service before its spans").name.clone();
-    spans.operations.push(Operation { service, name: ids.into() });
+    let operation = Operation { service, name: option(more, "as").unwrap_or(ids).into() };
+    let known = spans.operations.iter().position(|known| *known == operation);
+    let place = known.unwrap_or_else(|| {
+        spans.operations.push(operation);
+        spans.operations.len() - 1
+    });
     let (from, to) = times(time);
     let kinds = [("server", Kind::Server), ("client", Kind::Client), ("consumer", Kind::Consumer)];
     let kind = kinds.iter().find(|(name, _)| more.contains(name)).map_or(Kind::Internal, |(_, kind)| *kind);
@@ -168,7 +174,7 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
         id: SpanId(id(own)),
         parent: parent.map(|parent| SpanId(id(parent))),
         service: ServiceIndex(spans.services.len() as u32 - 1),
-        operation: OperationIndex(spans.operations.len() as u32 - 1),
+        operation: OperationIndex(place as u32),
         kind,
         from,
         to,

@@ -224,3 +224,133 @@ fn parts_tile_only_where_each_begins_at_the_end_of_the_one_before() {
     assert!(!tiles(&[]) && !tiles(&[part(10, 20)]) && !tiles(&[part(11, 30)]));
     assert!(!tiles(&[part(10, 20), part(21, 30)]) && !tiles(&[part(10, 25), part(25, 20), part(20, 30)]));
 }
+
+/// A pool: `reader` begins with the requests, `one` and `two` wait for work until they are woken.
+const POOL: &str = "
+    host web3 realtime=1000000
+    thread reader tid=10
+    thread one tid=11 tgid=10
+    thread two tid=12 tgid=10
+    0 c0 idle started
+    0 c0 idle switch reader
+    0 c1 idle switch one
+    0 c2 idle switch two
+    10 c1 one context none
+    10 c1 one switch idle blocked call=202:0x1000
+    10 c2 two context none
+    10 c2 two switch idle blocked call=202:0x1000
+    100 c0 reader context a/a
+    100 c0 reader waking reader
+    EVENTS
+    1000 c0 idle stopped
+";
+
+/// The path of `a/a` from 100 to 800 in such a pool; each other request lasts as long.
+fn in_pool(events: &str, more: &str) -> Option<String> {
+    let spans =
+        format!("service s\na/a 1000090..1000800\nb/b 1000090..1000950\nc/c 1000090..1000950\n{more}");
+    path(&made(&POOL.replace("EVENTS", events), &spans), "a/a")
+}
+
+#[test]
+fn a_thread_that_was_woken_for_a_request_did_not_keep_it_waiting_before() {
+    for (what, events, expected) in [
+        (
+            "the waker",
+            "
+            180 c0 reader context a/a
+            180 c0 reader waking reader
+            190 c0 reader context b/b
+            300 c0 reader context b/b
+            300 c0 reader waking one
+            310 c1 idle switch one
+            400 c1 one context a/a
+            400 c1 one waking one
+            900 c1 one context a/a
+            900 c1 one switch idle blocked call=202:0x1000
+            900 c0 reader context b/b
+            900 c0 reader switch idle blocked",
+            "180 reader running; 300 reader running; 310 one runnable; 800 one running; ",
+        ),
+        (
+            "the waker slept",
+            "
+            180 c0 reader context a/a
+            180 c0 reader waking reader
+            190 c0 reader context none
+            190 c0 reader switch idle blocked call=202:0x2000
+            250 c3 idle waking reader
+            250 c0 idle switch reader
+            260 c0 reader context b/b
+            300 c0 reader context b/b
+            300 c0 reader waking one
+            310 c1 idle switch one
+            400 c1 one context a/a
+            400 c1 one waking one
+            900 c1 one context a/a
+            900 c1 one switch idle blocked call=202:0x1000
+            900 c0 reader context b/b
+            900 c0 reader switch idle blocked",
+            "190 reader running; 300 one unknown; 310 one runnable; 800 one running; ",
+        ),
+        (
+            "the first woken",
+            "
+            180 c0 reader context a/a
+            180 c0 reader waking one
+            190 c0 reader context none
+            190 c0 reader waking reader
+            290 c0 reader context b/b
+            290 c0 reader waking reader
+            300 c0 reader context b/b
+            300 c0 reader waking two
+            310 c2 idle switch two
+            400 c2 two context a/a
+            400 c2 two waking two
+            500 c1 idle switch one
+            510 c1 one context b/b
+            900 c2 two context a/a
+            900 c2 two switch idle blocked call=202:0x1000
+            900 c1 one context b/b
+            900 c1 one switch idle blocked call=202:0x1000
+            900 c0 reader context b/b
+            900 c0 reader switch idle blocked",
+            "190 reader running; 300 one runnable; 310 two runnable; 800 two running; ",
+        ),
+    ] {
+        assert_eq!(in_pool(events, "").as_deref(), Some(expected), "{what}");
+    }
+}
+
+#[test]
+fn a_call_under_way_was_waited_for_whatever_the_next_thread_did() {
+    let events = "
+        180 c0 reader context a/a
+        180 c0 reader waking reader
+        190 c0 reader context b/b
+        300 c0 reader context b/b
+        300 c0 reader waking one
+        310 c1 idle switch one
+        400 c1 one context a/a
+        400 c1 one waking one
+        900 c1 one context a/a
+        900 c1 one switch idle blocked call=202:0x1000
+        900 c0 reader context b/b
+        900 c0 reader switch idle blocked";
+    for (call, expected) in [
+        (
+            "a/1 < a 1000170..1000250 client",
+            "180 reader running; 250 one network; 300 reader running; 310 one runnable; 800 one running; ",
+        ),
+        (
+            "a/1 < a 1000170..1000350 client",
+            "180 reader running; 300 reader running; 310 one runnable; 800 one running; ",
+        ),
+        (
+            "a/1 < a 1000170..1000450 client",
+            "180 reader running; 300 reader running; 310 one runnable; 800 one running; ",
+        ),
+    ] {
+        assert_eq!(in_pool(events, call).as_deref(), Some(expected), "{call}");
+    }
+}
