@@ -64,6 +64,10 @@ fn cpus_whose_files_are_missing_are_said_and_claim_no_wait() {
     assert_eq!(codes(&info), ["cpus_unrecorded"], "{info}");
     let text = list(&info["problems"])[0]["text"].as_str().expect("a text");
     assert!(text.contains("CPUs 1-3 were not recorded, though 469 wake-ups"), "{text}");
+    for ask in [&["path"][..], &["latency", "runqueue", "-a", "-i"]] {
+        let (out, _) = run(folder.path(), &[ask, &["."]].concat(), 0);
+        assert!(out.contains("the recorded CPUs") && !out.contains("whole machine"), "{out}");
+    }
 }
 
 #[test]
