@@ -120,7 +120,7 @@ fn files_of_perf_without_the_needed_events_are_refused_with_a_hint() {
     for (file, says) in [
         ("clock.data", "clock.data holds no switches of threads"),
         ("pipe.data", "pipe.data was written by perf to a pipe"),
-        ("other.data", "other.data is neither a perf.data nor a trace.dat"),
+        ("other.data", "other.data is neither a perf.data nor a trace.dat, nor text"),
     ] {
         let (_, said) = run(&folder, &["path", file], 3);
         assert!(said.contains(says), "{said}");
