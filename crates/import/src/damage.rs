@@ -54,4 +54,8 @@ pub enum Fault {
     ChunkUnknown,
     #[error("a chunk of pages cannot be decompressed")]
     ChunkDamaged,
+    #[error("the file was cut short: the pages of CPU {cpu} should reach to byte {to}")]
+    FileCut { cpu: u32, to: u64 },
+    #[error("the file was cut short: another buffer should follow")]
+    OtherBufferCut,
 }
