@@ -36,6 +36,11 @@ pub enum Fault {
     CompressionDamaged,
     #[error("more records are compressed here than is possible, or fits into memory: the rest is not read")]
     TooManyCompressed,
+    #[error(
+        "the description of the tracepoints is missing: that one of them is sched:sched_switch, is proved by {0} switches from the \
+             thread to which the CPU's last one led; wake-ups and other events are not read"
+    )]
+    Proved(u64),
     #[error("at byte {0} of the decompressed records: {1}")]
     Decompressed(u64, String),
     #[error("a page ends after {0} bytes, within its head")]

@@ -11,7 +11,8 @@
 //!   the places of ordered stretches (*runs*), 32 bytes each, and the second merges the due runs. So memory does not grow
 //!   with the recording, a file does not need the marks of finished rounds, and a run takes no more memory than its bytes;
 //! - `compressed`: records that perf compressed, in memory;
-//! - `contents`: the first pass, and the facts for the records' conversion;
+//! - `proof`: the switches in a file that was cut short, which lacks the descriptions;
+//! - `first_pass`: the first pass over the records; `contents`: the facts for their conversion; `refusal`: why there are no switches;
 //! - `plan`: the tracepoints to read, and their fields as [`crate::tracepoint`]s;
 //! - `convert`: from records to events; `open`: the file as a recording.
 
@@ -19,11 +20,14 @@ mod compressed;
 mod container;
 mod contents;
 mod convert;
+mod first_pass;
 mod open;
 #[cfg(test)]
 mod oracle;
 mod pipe;
+mod proof;
 mod records;
+mod refusal;
 mod runs;
 pub mod synthetic;
 

@@ -158,8 +158,11 @@ impl Present {
     }
 }
 
+/// A file's path, and its build id.
+type BuildId = (Box<[u8]>, Box<[u8]>);
+
 /// Reads a build id and its file's path: behind a process stand 20 bytes of id and 4 more, and the path.
-fn read_build_id(head: RecordHead, body: &[u8]) -> Option<(Box<[u8]>, Box<[u8]>)> {
+fn read_build_id(head: RecordHead, body: &[u8]) -> Option<BuildId> {
     /// A bit in the head: the id's length stands behind it.
     const SIZED: u16 = 1 << 15;
     let (process_and_id, path) = body.split_at_checked(28)?;

@@ -46,10 +46,10 @@ impl RecordHead {
         Some(Self { kind: u32_at(head, 0), misc, size: size.into() })
     }
 
-    /// Whether such a record is possible: kernels know 21 kinds, perf about 20 more, and all but one are whole words.
+    /// Whether such a record is possible: kernels know 21 kinds, perf about 20 more, and all but two are whole words.
     pub const fn is_plausible(self) -> bool {
         let known = matches!(self.kind, 1..=40 | OWN..=100);
-        let whole = self.size.is_multiple_of(8) || self.kind == COMPRESSED;
+        let whole = self.size.is_multiple_of(8) || matches!(self.kind, FEATURE | COMPRESSED);
         known && self.size >= Self::SIZE && whole
     }
 

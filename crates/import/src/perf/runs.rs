@@ -173,8 +173,8 @@ impl Rounds {
 fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     let from = window.offset();
     loop {
-        // Records are whole words, and so are the bytes in between.
-        window.consume(8);
+        // Records are whole words, and so are the bytes in between; in a stream, its head moves them by half a word.
+        window.consume(4);
         if window.bytes().len() < CHAIN * RecordHead::MAX_BYTES && window.left() > window.bytes().len() as u64
         {
             window.fill(source, BLOCK)?;

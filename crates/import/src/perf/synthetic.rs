@@ -186,7 +186,15 @@ impl File {
                     described.records.resize(described.records.len() + size - section.len(), 0);
                     described
                 }
-                _ => head.record(80, 0, &[&u64::from(*feature).to_le_bytes()[..], section].concat()),
+                // In fours of bytes, not eights.
+                _ => {
+                    let size = 16 + section.len().next_multiple_of(4);
+                    head.records.extend([80, (size as u32) << 16].map(u32::to_le_bytes).concat());
+                    head.records.extend(u64::from(*feature).to_le_bytes());
+                    head.records.extend(section);
+                    head.records.resize(head.records.len() + size - 16 - section.len(), 0);
+                    head
+                }
             };
         }
         [&b"PERFILE2\x10\0\0\0\0\0\0\0"[..], &head.records, &self.records].concat()

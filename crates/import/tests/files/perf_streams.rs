@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wakepath_event::{Damage, DamageKind, Event, EventKind};
-use wakepath_import::perf::synthetic::File;
+use wakepath_import::perf::synthetic::{EventType, File};
 use wakepath_import::{Fault, OpenError, PerfData};
 
 use crate::lines::{self, changed, events, lines, lines_with};
@@ -211,4 +211,75 @@ fn no_size_in_a_stream_is_believed() {
             }
         }
     }
+}
+
+/// The bytes of a kernel's switches: fields at their places since Linux 2.6.35.
+fn kernels_switch(file: File, (at, cpu, tid): (u64, u32, u32), state: u64, next: u32) -> File {
+    let (name, priority) = ([b"thread\0".as_slice(), &[0; 9]].concat(), 120_u32.to_le_bytes());
+    let fields: [(usize, &[u8]); 8] = [
+        (8, &name),
+        (24, &tid.to_le_bytes()),
+        (28, &priority),
+        (32, &state.to_le_bytes()),
+        (40, &name),
+        (56, &next.to_le_bytes()),
+        (60, &priority),
+        (64, &[0; 4]),
+    ];
+    file.tracepoint(EventType::Switch, (at, cpu, tid, tid), &fields)
+}
+
+/// A file as a killed perf leaves it: its header has no size, and nothing follows the records.
+fn killed(file: &File) -> Vec<u8> {
+    let bytes = file.bytes();
+    let size = u64::from_le_bytes(*bytes[48..].first_chunk().expect("a header")) as usize;
+    changed(&bytes, 48, &[0; 8])[..records(&bytes) + size].to_vec()
+}
+
+/// Three threads in turn on one CPU.
+fn in_turn(count: u64) -> File {
+    (0..count).fold(File::default().waking((90, 0, 9, 9), 7), |file, n| {
+        let threads = [7, 8, 9];
+        let (from, to) = (threads[n as usize % 3], threads[(n as usize + 1) % 3]);
+        kernels_switch(file, (100 + 10 * n, 0, from), n % 2, to)
+    })
+}
+
+#[test]
+fn switches_without_a_description_are_read_where_the_records_prove_them() {
+    let (events, damages) = read(&killed(&in_turn(30)));
+    let switches = lines_with(&events, " to ");
+    assert_eq!(switches.len(), 30);
+    assert_eq!(switches[1], "110 cpu0 8 to 9 Blocked(Interruptible)");
+    let says = faults(&damages);
+    assert!(
+        says[0].contains("is proved by 29 switches") && says[0].ends_with("and other events are not read"),
+        "{says:?}"
+    );
+    assert!(says[1].contains("because perf did not finish the file"), "{says:?}");
+    // The wake-ups may be there.
+    assert!(damages.iter().all(|damage| damage.kind != DamageKind::NoWakings), "{damages:?}");
+}
+
+#[test]
+fn one_record_that_contradicts_refutes_the_switches() {
+    let refused = |file: File| {
+        let error = opened(&killed(&file)).map(|_| ()).expect_err("no proof").to_string();
+        assert!(error.contains("lacks the description of its tracepoints"), "{error}");
+    };
+    // Another thread leaves than the one that came; a thread that was not sampled; too few; a state beyond all.
+    refused(kernels_switch(in_turn(30), (900, 0, 8), 0, 9));
+    let (tid, next) = (7_u32.to_le_bytes(), 8_u32.to_le_bytes());
+    refused(in_turn(30).tracepoint(
+        EventType::Switch,
+        (900, 0, 8, 8),
+        &[(24, &tid), (56, &next), (64, &[0; 4])],
+    ));
+    refused(in_turn(10));
+    refused(kernels_switch(in_turn(30), (900, 0, 7), 1 << 40, 9));
+    // Behind a loss, another thread may come.
+    let lost = in_turn(30).plain(2, 0, &[7_u64, 5].map(u64::to_le_bytes).concat(), (890, 0, 0, 0));
+    assert!(opened(&killed(&kernels_switch(lost, (900, 0, 8), 0, 9))).is_ok());
+    // With the description, no proof is needed or made.
+    assert!(opened(&in_turn(30).bytes()).is_ok());
 }
