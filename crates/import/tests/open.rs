@@ -28,7 +28,11 @@ fn other_directories_are_refused_by_name() {
     let kernel = folder.path().join("session/kernel");
     std::fs::create_dir_all(&kernel).expect("a directory");
     for (text, why) in [
-        (&b"\x1e[]"[..], "metadata is of CTF 2, which is not read; only CTF 1.8 is"),
+        (&b"\x1e[]"[..], "fragment 1: it is not an object"),
+        (
+            b"\x1e{\"type\": \"preamble\", \"version\": 2}\n\x1e{\"type\": \"trace-class\", \"extensions\": {\"x\": 1}}",
+            "fragment 2: it needs the extension `x`, which is not read",
+        ),
         (b"trace { major = 1;\n  nonsense", "line 2, column 11: expected `=`, found the end of the text"),
         (
             b"stream { }; event { name = e; fields := struct { string s[n]; }; };",

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::class::{ChoiceOption, Class, Kind, Length, Role};
 use super::location::Location;
-use super::names::{Names, escaped};
+use super::names::{self, Names};
 use super::object::quoted;
 use super::scopes::{Found, Level, Scopes, Target};
 use crate::schema::{Field, FieldType, Integer, Mapping, Range, Selector, Structure, Variant};
@@ -54,13 +54,13 @@ impl Lowering<'_> {
         align: u32,
     ) -> Result<(Structure, Level), String> {
         self.scopes.enter_structure();
-        let mut names = Names::default();
+        let mut known = Names::default();
         let mut fields = Vec::with_capacity(members.len());
         for (given, class) in members {
             let member = |error| format!("member {}: {error}", quoted(given));
             let role = self.role(class).map_err(member)?;
             let reserved = role.and_then(|role| role.reserved_name(self.scopes.root));
-            let name = names.add(given, reserved, self.scopes.root)?;
+            let name = known.add(given, reserved, self.scopes.root)?;
             self.budget.take(name.len())?;
             self.scopes.enter_member(given, &name);
             let (ty, target) = self.field(class, role).map_err(member)?;
@@ -192,7 +192,7 @@ impl Lowering<'_> {
         }
         let mut fields = Vec::with_capacity(options.len());
         for option in options {
-            let name = option.name.as_deref().map(escaped).unwrap_or_default();
+            let name = option.name.as_deref().map(names::option).unwrap_or_default();
             if self.scopes.root < 2 && self.role(&option.field)?.is_some() {
                 return Err("a role for a variant's option, which is not read".to_owned());
             }

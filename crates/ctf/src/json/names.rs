@@ -30,9 +30,14 @@ const fn reserved(root: usize) -> &'static [&'static str] {
 
 /// A name without dots, which separate a path's names. Readers of CTF 1.8 drop an underscore in front: a second one
 /// keeps the name.
-pub(super) fn escaped(name: &str) -> String {
+fn escaped(name: &str) -> String {
     let front = if name.starts_with('_') || name.is_empty() { "_" } else { "" };
-    format!("{front}{}", name.replace('.', "_"))
+    front.to_owned() + &option(name)
+}
+
+/// An option's name, which may be a name in the tag's enumeration too: those of LTTng have an underscore in front.
+pub(super) fn option(name: &str) -> String {
+    name.replace('.', "_")
 }
 
 /// A structure's names so far.
@@ -50,10 +55,13 @@ impl Names {
             return Err(format!("a structure has two members {}", quoted(name)));
         }
         if let Some(role) = role {
-            if !self.taken.insert(role.to_owned()) {
+            if self.taken.insert(role.to_owned()) {
+                return Ok(role.to_owned());
+            }
+            // An event header's stamps are found by their clock: the last one counts.
+            if role != "timestamp" {
                 return Err(format!("member {} has the same role as another", quoted(name)));
             }
-            return Ok(role.to_owned());
         }
         let mut free = escaped(name);
         for _ in 0..MAX_TRIES {

@@ -184,12 +184,7 @@ impl Reader {
             "event-record-common-context-field-class",
         ];
         for (index, key) in keys.into_iter().enumerate() {
-            let earlier: Vec<_> = [&*header]
-                .into_iter()
-                .chain(&levels[..index])
-                .enumerate()
-                .map(|(root, level)| (root, level))
-                .collect();
+            let earlier: Vec<_> = [&*header].into_iter().chain(&levels[..index]).enumerate().collect();
             let (structure, level) = lower(aliases, budget, object, key, index + 1, &earlier, clock)?;
             (structures[index], levels[index]) = (structure, level);
         }

@@ -359,6 +359,11 @@ fn an_event_headers_roles_choose_the_class_and_the_time() {
         events(&header(&[("id", &byte), ("x", &class), ("t", &stamp)]), &[0, 1, 9, 4, 1, 0, 8, 5]),
         ["[00000000000000000009] e1: { n = 4 }", "[00000000000000000264] e0: { n = 5 }"]
     );
+    // With two stamps, the last counts.
+    assert_eq!(
+        events(&header(&[("t", &stamp), ("u", &stamp)]), &[9, 12, 4]),
+        ["[00000000000000000012] e0: { n = 4 }"]
+    );
     let inner = structure(&[("x", &class), ("t", &stamp)], 1);
     let both = |name: &str| {
         format!(

@@ -35,7 +35,7 @@ const LTTNG: &str = "lttng-modules ";
 /// perf, if `perf data convert --to-ctf` wrote the trace.
 const PERF: &str = "perf";
 
-/// A trace by LTTng, or by another tracer that writes CTF 1.8, opened for reading.
+/// A trace by LTTng, or by another tracer that writes CTF 1.8 or CTF 2, opened for reading.
 #[derive(Debug)]
 pub struct Lttng {
     description: Description,
@@ -76,7 +76,7 @@ impl RecordingFormat for Lttng {
     /// folders are listed.
     ///
     /// # Errors
-    /// When there is no trace, it is not CTF 1.8, or it cannot be read. Damage behind the metadata is no error: see
+    /// When there is no trace, it is neither CTF 1.8 nor CTF 2, or it cannot be read. Damage behind the metadata is no error: see
     /// [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
         let folders = folders(path).map_err(OpenError::io(path))?;
