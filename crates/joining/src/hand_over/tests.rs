@@ -166,6 +166,8 @@ fn a_thread_that_turns_to_something_else_and_back_has_one_turn() {
 fn behind_its_last_stint_a_thread_still_has_the_request() {
     assert_eq!(found(&[(A, 0, 30), (B, 40, 90)]), [(A, 0, 0, 30), (B, 30, 40, 100)]);
     assert_eq!(found(&[]), []);
+    // A stint before all of the time says nothing.
+    assert_eq!(found(&[(B, 0, 0), (A, 40, 100)]), [(A, 0, 0, 100)]);
 }
 
 #[test]
@@ -222,6 +224,7 @@ fn parts_tile_only_where_each_begins_at_the_end_of_the_one_before() {
     let tiles = |had: &[Had]| tiles(had, Stamp::from_ns(10), Stamp::from_ns(30));
     assert!(tiles(&[part(10, 20), part(20, 30)]));
     assert!(!tiles(&[]) && !tiles(&[part(10, 20)]) && !tiles(&[part(11, 30)]));
+    assert!(!tiles(&[part(10, 10), part(10, 30)]));
     assert!(!tiles(&[part(10, 20), part(21, 30)]) && !tiles(&[part(10, 25), part(25, 20), part(20, 30)]));
 }
 
@@ -352,5 +355,177 @@ fn a_call_under_way_was_waited_for_whatever_the_next_thread_did() {
         ),
     ] {
         assert_eq!(in_pool(events, call).as_deref(), Some(expected), "{call}");
+    }
+}
+
+#[test]
+fn a_hand_over_between_threads_without_contexts_is_known_by_the_programs_own_notes() {
+    let host = "
+        host web3 realtime=1000000
+        thread reader tid=10
+        thread worker tid=11 tgid=10
+        0 c0 idle started
+        0 c0 idle switch reader
+        0 c1 idle switch worker
+        900 c0 reader switch idle blocked
+        900 c1 worker switch idle blocked
+        1000 c0 idle stopped";
+    for (spans, expected) in [
+        (
+            "a/a 1000100..1000800 tid=10 queued=1000300\na/b < a 1000500..1000800 tid=11",
+            "300 reader running; 500 worker running; 800 worker running; ",
+        ),
+        // Turns that are noted are hand-overs too.
+        (
+            "a/a 1000100..1000800 tid=10 turns=10@1000100..1000300,11@1000500..1000800",
+            "300 reader running; 500 worker running; 800 worker running; ",
+        ),
+        // Without such a note the thread may wait for a part in another thread.
+        ("a/a 1000100..1000800 tid=10\na/b < a 1000500..1000800 tid=11", "one thread"),
+        // The other thread works for another request.
+        ("a/a 1000100..1000800 tid=10 queued=1000300\nb/b 1000500..1000800 tid=11", "one thread"),
+    ] {
+        let found = path(&made(host, &format!("service s\n{spans}")), "a/a");
+        assert_eq!(found.as_deref().unwrap_or("one thread"), expected, "{spans}");
+    }
+}
+
+/// `caller` calls at 100 and waits for `worker`, which works for `e/e` before it takes the call up; `reader` gets the call first.
+const CALLED: &str = "
+    host web3 realtime=1000000
+    thread caller tid=10
+    thread reader tid=20 blocked
+    thread worker tid=21 tgid=20
+    0 c0 idle started
+    0 c0 idle switch caller
+    0 c1 idle switch worker
+    10 c1 worker context FIRST
+    10 c1 worker BEGINS
+    50 c0 caller context a/a
+    50 c0 caller waking caller
+    100 c0 caller context a/a
+    100 c0 caller waking reader
+    105 c0 caller context a/a
+    105 c0 caller switch idle blocked
+    160 c2 idle switch reader
+    165 c2 reader context READ
+    165 c2 reader waking reader
+    230 c2 reader context READ
+    230 c2 reader WAKES
+    240 c2 reader context none
+    240 c2 reader switch idle blocked
+    MEANWHILE
+    400 c1 worker context FIRST
+    400 c1 worker waking worker
+    405 c1 worker context HAD
+    405 c1 worker waking worker
+    600 c1 worker context HAD
+    600 c1 worker waking caller
+    605 c0 idle switch caller
+    610 c1 worker context none
+    610 c1 worker switch idle blocked
+    700 c0 caller context a/a
+    700 c0 caller switch idle blocked
+    1000 c0 idle stopped
+";
+
+/// The path of `a/a`, whose thread waits for a called service.
+fn of_caller(changes: &[(&str, &str)], spans: &str) -> String {
+    let usual = [
+        ("FIRST", "e/e"),
+        ("BEGINS", "waking worker"),
+        ("READ", "a/b"),
+        ("WAKES", "waking reader"),
+        ("MEANWHILE", ""),
+        ("HAD", "a/b"),
+    ];
+    let all = changes.iter().chain(&usual);
+    let host = all.fold(CALLED.to_owned(), |host, (word, text)| host.replace(word, text));
+    let made = made(&host, &format!("service web\na/a 1000040..1000700\nservice s\n{spans}"));
+    let (joined, request) = (made.joined(), made.request("a/a"));
+    let (from, to) = joined.times(request);
+    let window = Window { thread: made.thread("caller"), from, to };
+    let path =
+        active_with(&made.recorded.graph, window, Timeouts::AsTheyAre, &InServices { joined: &joined });
+    assert!(path.tiles_window());
+    let mut text = String::new();
+    for segment in &path.segments {
+        let thread = segment.thread.map_or("-".into(), |thread| made.name(thread));
+        let _ = write!(text, "{} {thread} {}; ", segment.to.ns(), segment.kind.name());
+    }
+    text
+}
+
+#[test]
+fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
+    const CALL: &str = "a/b < a 1000160..1000610 server";
+    const OTHER: &str = "e/e 1000005..1000402";
+    let idle = [
+        ("FIRST", "none"),
+        ("BEGINS", "switch idle blocked"),
+        ("WAKES", "waking worker"),
+        ("MEANWHILE", "300 c1 idle switch worker"),
+    ];
+    let woken_late = [
+        ("FIRST", "e/e"),
+        ("BEGINS", "waking worker"),
+        (
+            "MEANWHILE",
+            "250 c1 worker context none\n250 c1 worker switch idle blocked\n270 c1 idle switch worker",
+        ),
+    ];
+    for (what, changes, spans, expected) in [
+        (
+            "busy",
+            &[][..],
+            format!("{CALL}\n{OTHER}"),
+            "105 caller running; 240 worker running; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "what it did before is not known",
+            &[("FIRST", "unknown")],
+            CALL.into(),
+            "105 caller running; 160 reader runnable; 240 reader running; 405 worker running; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "idle",
+            &idle,
+            CALL.into(),
+            "105 caller running; 160 reader runnable; 240 reader running; 300 worker runnable; 400 worker running; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "idle between",
+            &woken_late,
+            format!("{CALL}\n{OTHER}"),
+            "105 caller running; 160 reader runnable; 240 reader running; 250 worker running; 270 worker runnable; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "by the span's thread",
+            &[("READ", "none")],
+            format!("{CALL} tid=20\n{OTHER}"),
+            "105 caller running; 161 worker running; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "another request",
+            &[],
+            format!("b/b 1000160..1000610 server\n{OTHER}"),
+            "105 caller running; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "another had it last",
+            &[("HAD", "e/e")],
+            format!("{CALL}\ne/e 1000005..1000650"),
+            "105 caller running; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "a call by another",
+            &[],
+            format!(
+                "c/c 1000000..1000700\na/c < d 1000160..1000610\na/b < c 1000160..1000610 server\n{OTHER}"
+            ),
+            "105 caller running; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+    ] {
+        assert_eq!(of_caller(changes, &spans), expected, "{what}");
     }
 }
