@@ -507,7 +507,7 @@ mod tests {
         let lacking = problem(ProblemKind::Trace(Damage::in_file(Path::new("t"), cpus)));
         let suspended = problem(ProblemKind::Suspended(7));
         assert_eq!(all_threads(&[]), "the whole machine");
-        assert_eq!(all_threads(&[suspended.clone()]), "the whole machine");
+        assert_eq!(all_threads(std::slice::from_ref(&suspended)), "the whole machine");
         assert_eq!(all_threads(&[suspended, lacking]), "the recorded CPUs");
     }
 }
