@@ -35,7 +35,8 @@ fn a_path_through_text_leads_to_the_thread_that_ended_the_wait_and_has_no_date()
 #[test]
 fn a_hostile_name_controls_no_terminal() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("trace.txt"), MEETING.replace("there", "\x1b]0;x\x07\u{202e}")).expect("room");
+    std::fs::write(folder.path().join("trace.txt"), MEETING.replace("there", "\x1b]0;x\x07\u{202e}"))
+        .expect("room");
     let (said, _) = run(folder.path(), &["path", "trace.txt", "--tid", "7"], 0);
     assert!(!said.contains(['\x1b', '\x07', '\u{202e}']) && said.contains("\\x1b"), "{said}");
 }
