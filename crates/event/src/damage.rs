@@ -73,21 +73,21 @@ pub enum DamageKind {
     },
     /// The clock advances only with the timer tick.
     CoarseClock,
-    /// Lines of a text that are no tracepoints, or that have two readings.
+    /// Text lines without a tracepoint, or with two readings.
     LinesUnreadable {
         /// Their number.
         count: u64,
         /// The number of the first such line, from 1 on.
         first: u64,
     },
-    /// Lines of a text that stand too far behind later ones.
+    /// Text lines too far behind later lines.
     LinesLate {
         /// Their number.
         count: u64,
         /// The number of the first such line, from 1 on.
         first: u64,
     },
-    /// The stamps are texts with microseconds.
+    /// The stamps have microseconds only.
     RoundedStamps,
 }
 

@@ -99,7 +99,7 @@ pub enum ClockId {
     Uptime,
     /// The CPU's time-stamp counter, converted to ns by the file's parameters.
     Tsc,
-    /// A clock that the file does not name.
+    /// A clock without a name in the file.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Converter<F> {
     extent: (u64, u64),
     /// By CPU.
     cpus: HashMap<u32, CpuLines, FixedState>,
-    /// The names of threads, as emitted.
+    /// The threads' emitted names.
     names: HashMap<Tid, Comm, FixedState>,
     /// The threads whose process is emitted or known.
     processes: HashMap<Tid, Tid, FixedState>,
@@ -37,7 +37,7 @@ pub(super) struct Converter<F> {
 struct CpuLines {
     /// The last line's stamp, ns.
     last: Option<u64>,
-    /// Late lines since the last one in its place: the oldest stamp, and their number.
+    /// Late lines since the last line in its place: the oldest stamp, and their number.
     late: Option<(u64, u64)>,
 }
 
@@ -73,12 +73,12 @@ impl<F: FnMut(&Event)> Converter<F> {
         if let Some(count) = head.lost() {
             return self.lose(cpu, begin, count);
         }
-        let Some((kind, call)) = Kind::of_line(&head) else { return };
+        let Some((kind, call)) = Kind::from_line(&head) else { return };
         let Some(fields) = fields::read(kind, call, &head) else { return };
         self.tracepoint(kind, &head, Cpu::numbered(cpu), fields);
     }
 
-    /// Takes a line that came too late: its CPU's state is unknown from there to its next line.
+    /// Takes a late line: its CPU's state is unknown from there to its next line.
     pub fn late(&mut self, Late(line): Late) {
         let Line::Event(head) = Line::read(&line.line, false) else { return };
         let Some(cpu) = head.cpu else { return };

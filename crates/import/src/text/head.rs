@@ -5,16 +5,16 @@ use wakepath_event::Tid;
 use super::scan::{MAX_COMM_BYTES, Scan, only};
 use crate::tracepoint::Level;
 
-/// A line of a file.
+/// A line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// A tracepoint's.
     Event(Head<'a>),
     /// A note about the trace, a comment, or nothing.
     Note,
-    /// An address or a function of the event's stack.
+    /// An address or a function in the event's stack.
     Frame,
-    /// Before its next line, this CPU lost so many records; 0: not known.
+    /// Before its next line, this CPU lost this number: 0 if not known.
     Lost {
         cpu: u32,
         count: u64,
@@ -26,10 +26,10 @@ pub(super) enum Line<'a> {
     Unreadable,
 }
 
-/// The head of a tracepoint's line.
+/// A tracepoint line's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head<'a> {
-    /// The current thread's name: ftrace and trace-cmd print the last one that they know.
+    /// The current thread's name: ftrace and trace-cmd print the last known name.
     pub comm: &'a [u8],
     pub current: Option<Tid>,
     pub process: Option<Tid>,
@@ -46,12 +46,12 @@ pub(super) struct Head<'a> {
     pub text: &'a [u8],
 }
 
-/// The form of a head.
+/// A head's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `COMM-PID`: ftrace's, and trace-cmd's.
     Dashed,
-    /// The same with at most eight bytes of the name.
+    /// The same, with the name's first eight bytes.
     Latency,
     /// `COMM PID`: perf's.
     Perf,
@@ -61,7 +61,7 @@ pub(super) enum Form {
 const MAX_CPUS: u64 = 8192;
 
 impl<'a> Line<'a> {
-    /// Reads a line; `in_stack`: an event of perf is in front of it, with no empty line between.
+    /// Reads a line; `in_stack`: an event by perf is in front, with no empty line between.
     pub fn read(line: &'a [u8], in_stack: bool) -> Self {
         let text = line.trim_ascii();
         if text.is_empty() {
@@ -118,13 +118,13 @@ fn is_frame(text: &[u8]) -> bool {
 impl<'a> Head<'a> {
     /// Reads a line from its first visible byte on; `None` if it has no head, or two readings.
     pub fn read(line: &'a [u8]) -> Option<Self> {
-        // A name is at most 15 bytes long, and too short for a head of its own.
+        // A name is at most 15 bytes long, and too short for its own head.
         let ends = line.iter().take(MAX_COMM_BYTES + 2).enumerate();
         only(ends.filter_map(|(end, byte)| {
             let (comm, rest) = (&line[..end], &line[end..]);
             match byte {
                 b'-' => Self::dashed(comm, Scan(&rest[1..])),
-                // The spaces behind a name and those in front of a number look alike.
+                // Spaces behind a name, and spaces in front of a number, look alike.
                 b' ' if !comm.ends_with(b" ") => Self::perf(comm, Scan(rest)),
                 _ => None,
             }
@@ -147,7 +147,7 @@ impl<'a> Head<'a> {
     /// ` 1234  (  1230) [001] d..2.  1259.668028: NAME: TEXT`, from the number on.
     fn dashed(comm: &'a [u8], mut rest: Scan<'a>) -> Option<Self> {
         let current = rest.number()?;
-        // perf's number of a thread that has ended.
+        // perf's number for an ended thread.
         let is_minus_one = current == 1 && comm.ends_with(b" ");
         if rest.spaces() == 0 || is_minus_one {
             return None;
@@ -183,7 +183,7 @@ impl<'a> Head<'a> {
     fn perf(comm: &'a [u8], mut rest: Scan<'a>) -> Option<Self> {
         rest.spaces();
         let number = |rest: &mut Scan<'a>| match rest.take(b"-") {
-            // -1: a thread that no longer has a number.
+            // -1: an ended thread.
             Some(()) => rest.number().filter(|&number| number == 1).map(|_| None),
             None => rest.number().map(Some),
         };
@@ -250,7 +250,7 @@ impl<'a> Head<'a> {
         let at = seconds.checked_mul(1_000_000_000)?.checked_add(Scan(fraction).number()? * unit)?;
         let at = i64::try_from(at).is_ok().then_some(at)?;
         if self.form == Form::Perf && rest.0.first().is_some_and(u8::is_ascii_digit) {
-            // The number of events for which this one stands.
+            // The event's period.
             rest.number()?;
             rest.spaces();
         }
@@ -288,7 +288,7 @@ fn level_of(rest: &mut Scan<'_>) -> Option<Level> {
     match context {
         b'.' => Some(Level::Task),
         b's' => Some(Level::Softirq),
-        // In capitals: on top of another one. Z: not maskable.
+        // In capitals: on top of another interrupt. Z: not maskable.
         b'h' | b'H' | b'z' | b'Z' => Some(Level::Hard),
         _ => None,
     }
@@ -313,7 +313,7 @@ mod tests {
         ))
     }
 
-    /// Lines of Linux 6.18, trace-cmd 3.1.6 and perf 6.1, and lines cut from them.
+    /// Lines by Linux 6.18, trace-cmd 3.1.6 and perf 6.1, some cut.
     #[test]
     fn each_form_of_a_head_has_its_thread_its_cpu_and_its_stamp() {
         for (line, expected) in [

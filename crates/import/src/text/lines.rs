@@ -1,10 +1,10 @@
-//! The lines of a file, one after another, in bounded memory.
+//! A file's lines, in bounded memory.
 
 use std::io;
 
 use wakepath_ctf::Source;
 
-/// The longest line that is read, bytes: the longest path of a program, and room for the rest.
+/// The longest line to read, bytes: a program's longest path, and room for the rest.
 pub(super) const MAX_LINE_BYTES: usize = 8192;
 
 const READ_BYTES: usize = if cfg!(test) { 16 } else { 1 << 18 };
@@ -15,7 +15,7 @@ pub(super) struct Lines<'a, S> {
     /// The bytes to read next: their offset.
     offset: u64,
     read: Vec<u8>,
-    /// The first byte of `read` that is in no line so far.
+    /// The place in `read` behind the last line.
     at: usize,
     line: Vec<u8>,
     number: u64,
@@ -55,7 +55,7 @@ impl<'a, S: Source> Lines<'a, S> {
             let end = rest.iter().position(|&byte| byte == b'\n');
             let part = &rest[..end.unwrap_or(rest.len())];
             ended = end.is_some();
-            // One byte more shows that it is too long.
+            // A further byte marks it as too long.
             let room = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             let taken = part.len() + usize::from(ended);

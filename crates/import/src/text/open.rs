@@ -30,13 +30,13 @@ pub struct TextTrace<S = File> {
     damages: Vec<Damage>,
 }
 
-/// The part of a file by which it is recognised: the first lines, bytes at most.
+/// A file is recognised by its first lines, and bytes at most.
 const RECOGNISED_BYTES: usize = 1 << 16;
 const RECOGNISED_LINES: usize = 200;
-/// Other text has no such number of lines that look like a tracepoint's.
+/// Other text has fewer lines with a tracepoint's head.
 const ENOUGH_LINES: usize = 2;
 
-/// A command to record the events that explain a delay.
+/// A command to record events for the next time.
 const RECORD_WITH: &str =
     "trace-cmd record -C mono -e sched_switch -e sched_waking COMMAND, and attach its trace.dat";
 
@@ -56,14 +56,14 @@ impl RecordingFormat for TextTrace {
     /// Opens a text and reads it once.
     ///
     /// # Errors
-    /// When it cannot be read, names no CPUs, or holds no switches. Lines that are not understood are no error: see
+    /// When it cannot be read, names no CPUs, or holds no switches. Unreadable lines are no error: see
     /// [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
         Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
     }
 }
 
-/// Whether a file that begins so is a trace as text.
+/// Whether a file with this begin is a trace as text.
 fn is_trace(begin: &[u8]) -> bool {
     if begin.contains(&0) {
         return false;

@@ -1,19 +1,18 @@
 //! The lines by time.
 //!
-//! The programs print by time, but for a few lines: a reader of `trace_pipe` that has caught up prints a CPU's line as
-//! soon as it is there. Several files, one behind another, go back once each. The lines wait here until there is no room: the
-//! oldest then goes on.
+//! The programs print by time, except a few lines: `trace_pipe` prints a CPU's line as soon as it is there. Several files
+//! behind each other go back once each. The lines wait here until there is no room: the oldest then goes on.
 
 use std::collections::BTreeMap;
 
-/// A line that waits.
+/// A waiting line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// ns.
     pub at: u64,
     pub number: u64,
     pub line: Box<[u8]>,
-    /// Its CPU lost so many records just before it; 0: not known.
+    /// Its CPU lost this number before it; 0 if not known.
     pub lost: Option<u64>,
 }
 
@@ -27,13 +26,13 @@ pub(super) struct Order {
     /// By stamp, and in the file's order where stamps are equal.
     waiting: BTreeMap<(u64, u64), Waiting>,
     bytes: usize,
-    /// The last line's stamp, of those that went on.
+    /// The stamp up to which lines went on.
     last: u64,
     /// A file without any line behind a later one needs no memory.
     is_sorted: bool,
 }
 
-/// A line is older than one that has gone on.
+/// A line is older than a line in front, which has gone on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Late(pub Waiting);
 
@@ -52,7 +51,7 @@ impl Order {
         Ok(())
     }
 
-    /// The next line to go on, for lack of room; at the file's end, the next of all.
+    /// The next line to go on, for lack of room; at the file's end, any next line.
     pub fn next(&mut self, is_end: bool) -> Option<Waiting> {
         let is_full = self.waiting.len() > MAX_LINES || self.bytes > MAX_BYTES;
         if !(is_full || is_end || self.is_sorted) {
@@ -69,7 +68,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// The numbers of the lines in order, and those of late lines; lines have stamps by their place.
+    /// The line numbers in order, and the late lines' numbers.
     fn order(stamps: &[u64], is_sorted: bool) -> (Vec<u64>, Vec<u64>) {
         let (mut order, mut sorted, mut late) = (Order::new(is_sorted), Vec::new(), Vec::new());
         for (number, &at) in (1..).zip(stamps) {

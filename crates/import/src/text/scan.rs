@@ -1,9 +1,9 @@
 //! A line's parts, taken from its begin or from its end.
 
-/// The longest name that a kernel keeps for a thread, bytes.
+/// A thread's longest name in the kernel, bytes.
 pub(super) const MAX_COMM_BYTES: usize = 15;
 
-/// The rest of a line.
+/// A line's rest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan<'a>(pub &'a [u8]);
 
@@ -25,7 +25,7 @@ impl<'a> Scan<'a> {
         self.take_while(|byte| byte == b' ').len()
     }
 
-    /// Takes the longest row of such bytes from the begin.
+    /// Takes such bytes from the begin.
     pub fn take_while(&mut self, is: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.0.iter().position(|&byte| !is(byte)).unwrap_or(self.0.len());
         let (part, rest) = self.0.split_at(end);
@@ -33,7 +33,7 @@ impl<'a> Scan<'a> {
         part
     }
 
-    /// Takes the longest row of such bytes from the end.
+    /// Takes such bytes from the end.
     pub fn take_last_while(&mut self, is: impl Fn(u8) -> bool) -> &'a [u8] {
         let from = self.0.iter().rposition(|&byte| !is(byte)).map_or(0, |at| at + 1);
         let (rest, part) = self.0.split_at(from);
@@ -67,8 +67,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The single way to split `text` into two parts with an `infix` between them, by a function that takes the infix from the
-/// begin of its argument. `None` without such a way, and with several: then no part is known.
+/// The single way to split `text` into two parts with an `infix` between them, `infix` takes it from the
+/// begin. `None` without such a way, and with several: then no part is known.
 pub(super) fn split_once_only<'a, T>(
     text: &'a [u8],
     infix: impl Fn(&mut Scan<'a>) -> Option<T>,
@@ -88,7 +88,7 @@ pub(super) fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     items.next().is_none().then_some(first)
 }
 
-/// Whether a part of a line can be a thread's name.
+/// Whether a line's part can be a thread's name.
 pub(super) const fn is_comm(part: &[u8]) -> bool {
     part.len() <= MAX_COMM_BYTES
 }

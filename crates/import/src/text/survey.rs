@@ -14,7 +14,7 @@ use crate::tracepoint::Tracepoint;
 /// A text's contents.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// The kinds of its readable tracepoints.
+    /// Its readable tracepoints' kinds.
     pub kinds: Vec<Kind>,
     pub wakings: bool,
     /// The CPUs with lines.
@@ -23,33 +23,33 @@ pub(super) struct Survey {
     pub extent: Option<(u64, u64)>,
     /// How many lines have tracepoints.
     pub events: u64,
-    /// How many of them are older than the line before.
+    /// How many are older than the line before.
     pub back: u64,
     /// How many name no CPU.
     pub without_cpu: u64,
     /// How many have stamps in microseconds.
     pub rounded: u64,
-    /// The letters of a state had two meanings.
+    /// A state's letters had two meanings.
     pub doubtful: bool,
     pub unreadable: Unreadable,
     /// How often each tracepoint is there.
     pub names: BTreeMap<Box<[u8]>, u64>,
     pub form: Option<Form>,
-    /// What the text says about itself.
+    /// The program, by the text's own head.
     pub program: Option<&'static str>,
     pub host_name: String,
     pub kernel_release: String,
 }
 
-/// Lines of a kind.
+/// A number and a place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub count: u64,
-    /// The first one's number.
+    /// The first line's number.
     pub first: u64,
 }
 
-/// The limit on different names of tracepoints: a name is untrusted.
+/// The limit on tracepoint names: a name is untrusted.
 const MAX_NAMES: usize = 256;
 
 impl Unreadable {
@@ -93,7 +93,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Notes a tracepoint; whether it is readable, or of no use.
+    /// Notes a tracepoint; whether it is readable, or not used.
     fn event(&mut self, head: &Head<'_>) -> bool {
         self.form.get_or_insert(head.form);
         if head.is_made_up() {
@@ -113,7 +113,7 @@ impl Survey {
         } else if self.names.len() < MAX_NAMES {
             self.names.insert(head.name.into(), 1);
         }
-        let Some((kind, call)) = Kind::of_line(head) else { return true };
+        let Some((kind, call)) = Kind::from_line(head) else { return true };
         let Some(fields) = fields::read(kind, call, head) else { return false };
         self.doubtful |= fields.doubtful;
         if !self.kinds.contains(&kind) {

@@ -27,7 +27,7 @@ pub(super) struct Container {
     /// The file's compression method; `none` without compression.
     pub compression: String,
     pub options: FileOptions,
-    /// The names of buffers that are described behind the file's end; empty for an unknown name.
+    /// The names of buffers behind the file's end; empty for an unknown name.
     pub cut_buffers: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ impl Container {
         !self.cut_buffers.is_empty() || pages.any(|pages| pages.cut_from.is_some())
     }
 
-    /// Checks that no byte belongs to two CPUs, and cuts pages off that should lie behind the file's end.
+    /// Checks that no byte belongs to two CPUs, and leaves out pages behind the file's end.
     fn check(&mut self, head: &HeadReader<'_, impl Source>) -> Result<(), OpenError> {
         let mut all = 0_u64;
         for buffer in &mut self.buffers {
@@ -166,7 +166,7 @@ impl Container {
                 if *to > head.size {
                     *cut_from = Some(*to);
                     let left = head.size.saturating_sub(*from);
-                    // Of a page, no part is whole.
+                    // A page's part is not read.
                     let part = if buffer.compressed { 0 } else { left % u64::from(buffer.page_bytes) };
                     *to = *from + left - part;
                 }
@@ -227,7 +227,7 @@ fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<
     let mut buffers = vec![buffer_6(head, &tag, String::new(), page_bytes, cpus, clocks)?];
     let mut cut_buffers = Vec::new();
     for (at, name) in instances.into_iter().take(MAX_BUFFERS) {
-        // The tables of instances stand behind the top buffer's pages.
+        // Instances' tables stand behind the top buffer's pages.
         let is_table = |head: &HeadReader<'_, _>| {
             let table = u64::from(cpus) * 16 + FLYRECORD.len() as u64 + 1;
             at.checked_add(table).is_some_and(|end| end <= head.size)
@@ -321,7 +321,7 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
     let (mut blocks, mut cut_buffers) = (0, Vec::new());
     while next != 0 {
         if next >= head.size && !buffers.is_empty() {
-            // The options that lead to another buffer stand behind its pages.
+            // Another buffer's options stand behind its pages.
             cut_buffers.push(String::new());
             break;
         }

@@ -30,7 +30,7 @@ pub(super) struct Converter<'a, F> {
     newborn: Option<(Tid, bool)>,
     /// Events with meaningless fields.
     pub unreadable: u64,
-    /// By CPU, the last stamp of those whose further pages are cut off.
+    /// By CPU with pages cut off, the last stamp.
     cut: BTreeMap<u32, u64>,
     /// The last item's stamp, ns.
     now: u64,
@@ -66,7 +66,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         self.normaliser.not_recorded(Stamp::from_ns(at), Cpu::numbered(cpu), &mut self.emit);
     }
 
-    /// Ends all losses up to the last item. Returns the CPUs that are cut off, with the time that they lack, ns.
+    /// Ends all losses up to the last item. Returns the CPUs with pages cut off, and their missing time, ns.
     pub fn finish(&mut self) -> Vec<(u32, u64)> {
         let at = Stamp::from_ns(self.now);
         let cut = std::mem::take(&mut self.cut);

@@ -17,7 +17,7 @@ fn read(text: &str) -> (Vec<Event>, Vec<DamageKind>) {
     (events, damages.into_iter().map(|damage| damage.kind).collect())
 }
 
-/// Thread 7 wakes 8 on the other CPU, and sleeps. In the form of each program.
+/// Thread 7 wakes 8 on the other CPU, and sleeps: in each program's form.
 const FTRACE: &str = "\
 # tracer: nop
 #
@@ -65,7 +65,7 @@ const EXPECTED: [&str; 7] = [
 fn event_lines(text: &str) -> Vec<String> {
     let mut lines = lines(&read(text).0);
     lines.retain(|line| line != "1000110000 cpu1 8 names 8 \"there\"");
-    // Without the column for it, an interrupt that is not recorded may have woken.
+    // Without the column for it, an unrecorded interrupt may have woken.
     lines
         .iter()
         .map(|line| if text.contains("d..") { line.clone() } else { line.replace(" interrupted", "") })
@@ -79,7 +79,7 @@ fn the_same_moments_are_the_same_events_in_each_programs_text() {
     {
         assert_eq!(event_lines(text), EXPECTED, "{program}");
         assert_eq!(read(text).1, [DamageKind::RoundedStamps], "{program}");
-        // As mailers and editors leave it.
+        // Mailers and editors leave it so.
         let trimmed: Vec<_> = text
             .lines()
             .map(|line| match line.starts_with('\t') {
@@ -174,7 +174,7 @@ fn a_cpu_without_a_line_is_unknown_once_a_thread_is_woken_there() {
     assert_eq!(read(&to_itself).1, [DamageKind::RoundedStamps]);
 }
 
-/// The files of a buffer's CPUs, one behind another.
+/// Each CPU's file, behind each other.
 #[test]
 fn lines_that_go_back_in_time_are_sorted() {
     let of_cpu = |cpu: &str| {
@@ -234,7 +234,7 @@ fn a_trace_is_recognised_by_its_lines_and_other_text_is_not() {
     };
     for text in [FTRACE, TRACE_CMD, PERF] {
         assert!(is(text.as_bytes()), "{text}");
-        // In the middle of a line, as trace_pipe may begin.
+        // From within a line on, like trace_pipe.
         assert!(is(&text.as_bytes()[text.find("sched_waking").expect("a line") + 20..]), "{text}");
     }
     for other in [

@@ -320,7 +320,7 @@ fn many_pages() -> File {
 }
 
 /// A CPU's events that came from its pages.
-fn of_cpu(events: &[Event], cpu: u16) -> Vec<&Event> {
+fn events_on_cpu(events: &[Event], cpu: u16) -> Vec<&Event> {
     let own = events.iter().filter(|event| event.cpu.0 == cpu);
     own.filter(|event| !matches!(event.kind, EventKind::Loss { .. } | EventKind::Unrecorded)).collect()
 }
@@ -341,7 +341,7 @@ fn behind_a_cut_nothing_is_known_of_its_cpus() {
         assert!(is_said(&damages[0].kind), "{len}: {damages:?}");
         let mut expected = Vec::new();
         for cpu in [0_u16, 1] {
-            let (ours, all) = (of_cpu(&cut, cpu), of_cpu(&whole, cpu));
+            let (ours, all) = (events_on_cpu(&cut, cpu), events_on_cpu(&whole, cpu));
             assert_eq!(ours, all[..ours.len()], "{len}: the events in front of the cut");
             let marks = cut.iter().filter(|event| event.cpu.0 == cpu);
             let marks: Vec<_> = marks
