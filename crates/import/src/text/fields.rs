@@ -98,7 +98,7 @@ fn state_of_trace_cmd(letter: u8) -> Option<(i64, bool)> {
 
 impl Kind {
     /// The line's kind, and for a system call's own tracepoint its name.
-    pub(super) fn of_line<'a>(head: &Head<'a>) -> Option<(Self, Option<&'a str>)> {
+    pub(super) fn from_line<'a>(head: &Head<'a>) -> Option<(Self, Option<&'a str>)> {
         let name = std::str::from_utf8(head.name).ok()?;
         let (system, name) = match name.split_once(':') {
             Some((system, name)) => (Some(system), name),
