@@ -9,11 +9,6 @@ mod one;
 mod parts;
 mod read;
 mod span_time;
-/// Hosts and spans as text: the crate `joining` tests the same things one step before.
-#[cfg(test)]
-#[allow(dead_code, reason = "shared with `joining`")]
-#[path = "../../joining/src/testing.rs"]
-mod testing;
 #[cfg(test)]
 mod tests;
 mod without_path;

@@ -6,8 +6,8 @@ use wakepath_event::HostIndex;
 use wakepath_spans::RequestIndex;
 
 use super::one::worker;
-use super::testing::{Made, made};
 use super::*;
+use wakepath_joining::testing::{Made, made};
 
 /// Two hosts, recorded from 0 to 1000: `a`, `b`, `c` and `g` run on the first, `d` on the second. `c` says that it works for `c/c`, and
 /// `g` begins `e/e` in a goroutine.
