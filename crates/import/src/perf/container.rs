@@ -24,7 +24,7 @@ pub(super) struct Container {
 /// The end of a file's records.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// As the header says.
+    /// The header's size is right.
     Whole,
     /// perf's stream to a pipe has no size: marks between its rounds show whether it is whole.
     Stream,
