@@ -10,8 +10,8 @@
 //! - `runs`: the records' order. Each CPU's records are in time order, but for a few; the file's are not. A first pass notes
 //!   the places of ordered stretches (*runs*), 32 bytes each, and the second merges the due runs. So memory does not grow
 //!   with the recording, a file does not need the marks of finished rounds, and a run takes no more memory than its bytes;
-//! - `compressed`: records that perf compressed, in memory;
-//! - `proof`: the switches in a file that was cut short, which lacks the descriptions;
+//! - `compressed`: compressed records, in memory;
+//! - `proof`: the switches in a cut file, which lacks the descriptions;
 //! - `first_pass`: the first pass over the records; `contents`: the facts for their conversion; `refusal`: why there are no switches;
 //! - `plan`: the tracepoints to read, and their fields as [`crate::tracepoint`]s;
 //! - `convert`: from records to events; `open`: the file as a recording.

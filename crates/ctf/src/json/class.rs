@@ -64,7 +64,7 @@ pub(super) struct ChoiceOption {
     pub field: Rc<Class>,
 }
 
-/// A number of elements or bytes.
+/// Elements or bytes.
 #[derive(Debug)]
 pub(super) enum Length {
     Fixed(u64),

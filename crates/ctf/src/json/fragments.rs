@@ -1,4 +1,4 @@
-//! The sequence of fragments (RFC 7464): each begins with a record separator and ends with a line feed.
+//! The fragments' sequence (RFC 7464): each begins with a record separator and ends with a line feed.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ const SEPARATOR: u8 = 0x1e;
 /// The limit on a fragment's size, bytes: JSON takes some multiples of its text in memory.
 const MAX_FRAGMENT_BYTES: usize = 4 << 20;
 
-/// Whether a metadata file is one of CTF 2: no TSDL text begins like a JSON fragment.
+/// Whether metadata is CTF 2's: no TSDL text begins like a JSON fragment.
 pub fn begins(bytes: &[u8]) -> bool {
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     matches!(first, Some(&(SEPARATOR | b'[' | b'{')))
@@ -34,7 +34,7 @@ pub(super) fn fragments(
         let text = "no record separator, byte 0x1e, stands in front of it".to_owned();
         (1, Err(JsonError { fragment: 1, text }))
     });
-    // Separators in a row count as a single one.
+    // Separators in a row count once.
     let parts = parts.filter(|part| !part.is_empty()).zip(1..);
     outside.into_iter().chain(
         parts.map(|(part, fragment)| (fragment, object(part).map_err(|text| JsonError { fragment, text }))),

@@ -9,7 +9,7 @@ use super::object::Object;
 pub(super) struct Location {
     /// The structure to begin in, by its index among an event's six; without, the structure around the field.
     pub origin: Option<usize>,
-    /// The number of structures to go out of first.
+    /// How many structures to leave first.
     pub up: usize,
     /// The members to go into; the last is the field.
     pub down: Vec<String>,

@@ -30,7 +30,7 @@ impl Budget {
     }
 }
 
-/// Makes one of an event's six structures.
+/// Makes an event's structure.
 pub(super) struct Lowering<'a> {
     pub scopes: Scopes<'a>,
     /// The data stream's default clock.
@@ -70,7 +70,7 @@ impl Lowering<'_> {
         Ok((Structure { fields, align }, self.scopes.leave_structure()))
     }
 
-    /// Whether a field is neither a member of the root nor an optional one.
+    /// Whether a field is neither a root's member nor optional.
     fn is_inside(&self) -> bool {
         self.scopes.depth() > 1 || self.scopes.steps.iter().skip(1).any(|step| !step.is_empty())
     }

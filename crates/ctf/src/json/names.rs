@@ -43,7 +43,7 @@ pub(super) fn option(name: &str) -> String {
 /// A structure's names so far.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// As the metadata has them.
+    /// The metadata's own names.
     given: HashSet<String>,
     taken: HashSet<String>,
 }
@@ -58,7 +58,7 @@ impl Names {
             if self.taken.insert(role.to_owned()) {
                 return Ok(role.to_owned());
             }
-            // An event header's stamps are found by their clock: the last one counts.
+            // An event header's stamps are found by their clock: the last counts.
             if role != "timestamp" {
                 return Err(format!("member {} has the same role as another", quoted(name)));
             }

@@ -1,4 +1,4 @@
-//! An object's properties, with errors that name them.
+//! An object's properties; errors name them.
 
 use serde_json::{Map, Value};
 
@@ -67,7 +67,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// `namespace/name` of an extension, or the namespace alone.
+/// An extension's `namespace/name`, or the namespace alone.
 fn first_extension(extensions: &Map<String, Value>) -> Option<&str> {
     let (namespace, names) = extensions.iter().next()?;
     names.as_object().and_then(|names| names.keys().next()).or(Some(namespace)).map(String::as_str)

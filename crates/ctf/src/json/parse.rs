@@ -10,7 +10,7 @@ use super::location::Location;
 use super::object::{Object, quoted};
 use crate::schema::{Base, ByteOrder, Float, Integer, Mapping, Range};
 
-/// The deepest nesting of a field class, aliases included.
+/// A field class's deepest nesting, aliases included.
 pub(super) const MAX_DEPTH: usize = 24;
 
 /// The largest alignment, bits.
@@ -30,7 +30,7 @@ impl Aliases {
         }
     }
 
-    /// A field class, or the one with the given name.
+    /// A field class, or the class with the given name.
     pub fn class(&self, value: &Value) -> Result<Rc<Class>, String> {
         if let Some(name) = value.as_str() {
             let found = self.0.get(name).cloned();
@@ -173,7 +173,7 @@ fn base(object: Object<'_>) -> Result<Base, String> {
     }
 }
 
-/// Names of values, in their order.
+/// The values' names, in order.
 fn mappings(object: Object<'_>) -> Result<Vec<Mapping>, String> {
     let mut found = Vec::new();
     for (name, values) in object.map("mappings")?.unwrap_or(&Map::new()) {

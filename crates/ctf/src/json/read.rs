@@ -1,4 +1,4 @@
-//! The fragments, one by one: each may use only what stands in front of it.
+//! The fragments, in order: each may use only earlier definitions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -85,7 +85,7 @@ impl Reader {
             "clock-class" => self.clock_class(object),
             "data-stream-class" => self.stream_class(object),
             "event-record-class" => self.event_class(object),
-            // The specification has no others; a later one may.
+            // The specification has no others; a later version may.
             _ => Ok(()),
         };
         read.map_err(|error| format!("{kind}: {error}"))
@@ -231,7 +231,7 @@ impl Reader {
     }
 }
 
-/// The structure with this key, if there is one, and its members.
+/// The structure with this key, if any, and its members.
 fn lower(
     aliases: &Aliases,
     budget: &mut Budget,

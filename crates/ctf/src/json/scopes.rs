@@ -1,4 +1,4 @@
-//! The fields in front of a field, and the one that a location leads to.
+//! The fields in front of a field, and the field at a location.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ pub(super) struct Level {
     steps: Vec<String>,
     /// By the metadata's names.
     members: HashMap<String, Member>,
-    /// The metadata's name of the member in progress.
+    /// The current member's name in the metadata.
     inside: Option<String>,
 }
 
@@ -27,7 +27,7 @@ struct Member {
     target: Target,
 }
 
-/// A location's end, or a part of its way.
+/// A location's end, or a step on its way.
 #[derive(Debug)]
 pub(super) enum Target {
     Number {
@@ -41,7 +41,7 @@ pub(super) enum Target {
     Other,
 }
 
-/// The field that a location leads to.
+/// The field at a location.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The schema's path.
@@ -51,7 +51,7 @@ pub(super) struct Found {
     pub mappings: Rc<[Mapping]>,
 }
 
-/// The structures in front of a field: whole ones, and those around it.
+/// The structures in front of a field: whole structures, and those around it.
 #[derive(Debug)]
 pub(super) struct Scopes<'a> {
     /// The structures behind which the current one stands, by their index.
@@ -67,7 +67,7 @@ impl<'a> Scopes<'a> {
         Self { earlier, root, levels: Vec::new(), steps: Vec::new() }
     }
 
-    /// The number of structures around.
+    /// How many structures are around.
     pub const fn depth(&self) -> usize {
         self.levels.len()
     }

@@ -146,7 +146,7 @@ fn an_empty_structure_with_an_alignment_of_its_own_is_aligned_as_a_whole() {
 }
 
 /// A class with a length in the payload's field `n`.
-fn of_length(kind: &str, more: &str, location: &str) -> String {
+fn sized(kind: &str, more: &str, location: &str) -> String {
     format!(r#"{{"type": "dynamic-length-{kind}"{more}, "length-field-location": {location}}}"#)
 }
 
@@ -182,20 +182,20 @@ fn lengths_are_fixed_or_in_an_earlier_field() {
         ),
     ] {
         for location in [in_n, r#"{"path": ["n"]}"#, r#"{"path": ["n", null, "n"]}"#] {
-            let class = of_length(kind, &more, location);
+            let class = sized(kind, &more, location);
             let found = said(&[("n", &byte), ("x", &class)], bytes);
             assert_eq!(found, format!("{{ n = {}, x = {meaning} }}", bytes[0]), "{class}");
         }
     }
     let variable = r#"{"type": "variable-length-unsigned-integer"}"#;
-    let class = of_length("string", "", in_n);
+    let class = sized("string", "", in_n);
     assert_eq!(said(&[("n", variable), ("x", &class)], &[0x81, 0, b'a']), "{ n = 1, x = \"a\" }");
 }
 
 #[test]
 fn locations_lead_out_of_structures_and_into_earlier_ones() {
     let byte = unsigned(8, 8, "");
-    let text = |location: &str| of_length("string", "", location);
+    let text = |location: &str| sized("string", "", location);
     let outer = |location: &str| {
         let inner = structure(&[("n", &byte), ("x", &text(location))], 1);
         let whole = structure(&[("n", &byte)], 1);
@@ -237,7 +237,7 @@ fn locations_lead_into_each_earlier_part_of_an_event() {
         ("event-record-specific-context", 5),
     ] {
         let part = structure(&[("n.m", &byte)], 1);
-        let text = of_length("string", "", &format!(r#"{{"origin": "{origin}", "path": ["n.m"]}}"#));
+        let text = sized("string", "", &format!(r#"{{"origin": "{origin}", "path": ["n.m"]}}"#));
         let metadata = sequence(&[
             PREAMBLE,
             &format!(r#"{{"type": "field-class-alias", "name": "part", "field-class": {part}}}"#),
@@ -315,7 +315,7 @@ fn an_optional_field_is_there_or_takes_no_room() {
         assert!(found.ends_with(end), "{found}");
     }
     // Its own locations lead out of it.
-    let inner = structure(&[("x", &of_length("string", "", r#"{"path": [null, "s"]}"#))], 1);
+    let inner = structure(&[("x", &sized("string", "", r#"{"path": [null, "s"]}"#))], 1);
     let fields = [("s", byte.as_str()), ("o", &optional(r#", "selector-field-ranges": [[1, 9]]"#, &inner))];
     assert_eq!(said(&fields, b"\x02ab"), "{ s = 2, o = { { x = \"ab\" } } }");
 }

@@ -1,4 +1,4 @@
-//! Records that `perf record -z` compressed.
+//! Records compressed by `perf record -z`.
 //!
 //! perf compresses the records of all buffers as a single zstd stream, and never ends it. Each record of kind 81 or 83
 //! holds a piece. A record in the stream may go on in the next piece, so the pieces are joined first.
@@ -16,7 +16,7 @@ use super::records::Decoder;
 use super::runs;
 use crate::Fault;
 
-/// The records of a file with compressed records.
+/// A compressed file's records.
 #[derive(Debug)]
 pub(super) struct Expanded {
     /// The uncompressed ones first: those with facts from before the recording have no stamps.
@@ -25,7 +25,7 @@ pub(super) struct Expanded {
     pub faults: Vec<(u64, Fault)>,
 }
 
-/// The output that a zstd decoder must keep: the format's recommendation.
+/// The output kept by a zstd decoder: the format's recommendation.
 const MAX_WINDOW_BYTES: u64 = 8 << 20;
 /// zstd's factor for real records is below 100.
 const MAX_FACTOR: u64 = 1000;
@@ -100,7 +100,7 @@ fn decompress(stream: &[u8], limit: u64, is_cut: bool, into: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// The largest header of a frame.
+/// A frame's largest header.
 const MAX_HEADER: usize = 18;
 
 /// The whole blocks at a frame's begin.

@@ -21,7 +21,7 @@ pub(super) struct Container {
     pub sections: Vec<(u8, Range<u64>)>,
 }
 
-/// The end of a file's records.
+/// How a file's records end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The header's size is right.
@@ -88,7 +88,7 @@ pub(super) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 pub(super) const FIRST_FORMAT: &[u8] = b"PERFFILE";
 
 const HEADER: usize = 104;
-/// The header of a stream to a pipe.
+/// A pipe stream's header.
 const PIPE_HEADER: usize = 16;
 /// A position and a size.
 const SECTION: u64 = 16;

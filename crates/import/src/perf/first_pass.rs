@@ -17,14 +17,14 @@ use crate::formats::{self, Format};
 use crate::normalise::ReportedStates;
 use crate::{Fault, OpenError};
 
-/// The result of the first pass.
+/// The first pass's result.
 #[derive(Debug)]
 pub(super) struct FirstPass {
     pub contents: Contents,
     /// The records, if they are compressed in the source.
     pub expanded: Option<Vec<u8>>,
     pub formats: HashMap<u64, Format>,
-    /// The fields of switches are proved by the records; other tracepoints are not read.
+    /// The records prove the switches' fields; other tracepoints are not read.
     pub proved: bool,
     pub damages: Vec<Damage>,
 }

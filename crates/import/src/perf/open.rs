@@ -27,7 +27,7 @@ pub struct PerfData<S = File> {
     source: S,
     /// The records, if they are compressed in the source.
     expanded: Option<Vec<u8>>,
-    /// The fields of switches are proved by the records.
+    /// The records prove the switches' fields.
     proved: bool,
     states: ReportedStates,
     contents: Contents,

@@ -1,4 +1,4 @@
-//! The stream that `perf record -o -` writes to a pipe: the parts of a file's head are records in front of the others.
+//! The stream to a pipe (`perf record -o -`): the parts of a file's head are records in front.
 //!
 //! Source: Linux's `tools/perf/Documentation/perf.data-file-format.txt`.
 
@@ -15,7 +15,7 @@ type Head = (Vec<Attribute>, Vec<(u8, Range<u64>)>);
 
 const BLOCK: usize = 1 << 18;
 
-/// Reads the records in front of the first one with an event, or of the first that makes no sense.
+/// Reads the records in front of the first event, or of the first that makes no sense.
 pub(super) fn read(source: &impl Source, data: Range<u64>) -> io::Result<Head> {
     let mut window = Window::default();
     window.set(data.start, data.end);

@@ -1,4 +1,4 @@
-//! The place of the fields in a switch, by proof from the records: a file that was cut short lacks the descriptions.
+//! The fields' places in a switch, by proof from the records: a cut file lacks the descriptions.
 //!
 //! On 64-bit machines, all kernels since 2.6.35 put the fields of `sched_switch` at the same places, but the file's
 //! attributes do not say which event it is. Its records show it: in each, the sampled thread leaves the CPU, and on each CPU
@@ -15,16 +15,16 @@ use super::records::{Decoder, RecordKind};
 use super::runs;
 use crate::formats::Format;
 
-/// A tracepoint whose records prove that it is `sched_switch`.
+/// A tracepoint, proved to be `sched_switch` by its records.
 #[derive(Debug)]
 pub(super) struct ProvedSwitch {
     pub number: u64,
     pub format: Format,
-    /// The number of switches from a thread to which the switch before had led.
+    /// How many switches left the thread at which the switch before arrived.
     pub links: u64,
 }
 
-/// The number of links, and of threads in them, that are beyond chance.
+/// Links, and threads in them, beyond chance.
 const MIN_LINKS: u64 = 20;
 const MIN_THREADS: usize = 3;
 
@@ -47,7 +47,7 @@ const FORMAT: &str = "name: sched_switch
 /// The fields, and the padding up to four bytes before a word's end.
 const BYTES: usize = 68;
 
-/// The one event whose records prove it.
+/// The event, if the records of a single event prove it.
 pub(super) fn switches(
     source: &impl Source,
     data: &Range<u64>,

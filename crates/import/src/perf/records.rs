@@ -30,7 +30,7 @@ const ID_INDEX: u32 = 69;
 const AUXTRACE: u32 = 71;
 pub(super) const FEATURE: u32 = 80;
 const COMPRESSED: u32 = 81;
-/// Whole words, with the size of its bytes in front of them.
+/// Whole words behind their size in bytes.
 const COMPRESSED_SIZED: u32 = 83;
 const LOST_SAMPLES: u32 = 13;
 
@@ -73,7 +73,7 @@ impl RecordHead {
         matches!(self.kind, COMPRESSED | COMPRESSED_SIZED)
     }
 
-    /// The piece of a compressed stream in such a record.
+    /// The record's piece of a compressed stream.
     pub fn compressed(self, body: &[u8]) -> Option<&[u8]> {
         match self.kind {
             COMPRESSED => Some(body),
@@ -85,7 +85,7 @@ impl RecordHead {
         }
     }
 
-    /// The number of bytes that follow behind such a record, beyond its size: its first word.
+    /// How many bytes follow behind the record, beyond its size: its first word.
     pub fn bytes_behind(self, body: &[u8]) -> u64 {
         match self.kind {
             AUXTRACE => u64_at(body, 0),

@@ -346,7 +346,7 @@ fn call_entry(call: Option<&str>, mut text: Scan<'_>) -> Option<Tracepoint<'stat
     let (number, arg0, second) = match call {
         None => {
             text.take(b"NR ")?;
-            // No call has a negative number; a program may ask for one.
+            // No call has a negative number; a program may ask for it.
             let is_none = text.take(b"-").is_some();
             let number = text.number()?;
             text.take(b" (")?;
@@ -376,7 +376,7 @@ fn tid(number: u64) -> Option<Tid> {
     u32::try_from(number).ok().filter(|&tid| tid < Tid::LIMIT).map(Tid)
 }
 
-/// Takes a number from the begin, perhaps a negative one.
+/// Takes a number from the begin, perhaps negative.
 fn number(text: &mut Scan<'_>) -> Option<()> {
     let _ = text.take(b"-");
     text.number().map(|_| ())

@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
         decimal(self.take_while(|byte| byte.is_ascii_digit()))
     }
 
-    /// Takes a decimal number from the end, perhaps a negative one.
+    /// Takes a decimal number from the end, perhaps negative.
     pub fn last_number(&mut self) -> Option<i64> {
         let number = i64::try_from(decimal(self.take_last_while(|byte| byte.is_ascii_digit()))?).ok()?;
         match self.take_last(b"-") {

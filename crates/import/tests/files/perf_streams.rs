@@ -91,7 +91,7 @@ fn a_cut_stream_is_read_up_to_the_cut_and_says_so() {
                 let losses: Vec<_> =
                     part.iter().filter(|event| matches!(event.kind, EventKind::Loss { .. })).collect();
                 let behind = part.iter().filter(|event| !matches!(event.kind, EventKind::Loss { .. }));
-                // Each event is one of the whole stream, in its order.
+                // Each event is in the whole stream, in its order.
                 let mut rest = lines(&all).into_iter();
                 for line in lines(&behind.cloned().collect::<Vec<_>>()) {
                     assert!(rest.any(|one| one == line), "{len}: {line}");

@@ -429,8 +429,8 @@ const CALLED: &str = "
     1000 c0 idle stopped
 ";
 
-/// The path of `a/a`, whose thread waits for a called service.
-fn of_caller(changes: &[(&str, &str)], spans: &str) -> String {
+/// The path for `a/a`, whose thread waits for a called service.
+fn callers_path(changes: &[(&str, &str)], spans: &str) -> String {
     let usual = [
         ("FIRST", "e/e"),
         ("BEGINS", "waking worker"),
@@ -526,6 +526,6 @@ fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
             "105 caller running; 600 worker running; 605 caller runnable; 700 caller running; ",
         ),
     ] {
-        assert_eq!(of_caller(changes, &spans), expected, "{what}");
+        assert_eq!(callers_path(changes, &spans), expected, "{what}");
     }
 }

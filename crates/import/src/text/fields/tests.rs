@@ -70,7 +70,7 @@ fn a_switch_has_its_numbers_whatever_the_names_look_like() {
 #[test]
 fn a_switch_with_two_readings_is_not_guessed() {
     check(&[
-        // The name `a:7 [0] S ==> b`, or the name `a` and a longer one behind it, which is too long for a name.
+        // The name `a:7 [0] S ==> b`, or the name `a` and a longer text behind it, too long for a name.
         (
             "sched_switch: a:7 [0] S ==> b:7 [120] S ==> c:8 [120]",
             Some("7 \"a:7 [0] S ==> b\" Blocked(Interruptible) to 8 \"c\""),
