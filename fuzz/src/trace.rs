@@ -5,7 +5,7 @@
 use wakepath_ctf::plan::{Ignore, Visitor};
 use wakepath_ctf::schema::{EventClass, Metadata};
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
-use wakepath_ctf::tsdl::{read, text_of_file};
+use wakepath_ctf::trace::read_metadata;
 
 /// Puts bytes through the reader of other tracers' traces.
 ///
@@ -14,8 +14,7 @@ use wakepath_ctf::tsdl::{read, text_of_file};
 pub fn check(input: &[u8]) {
     let end = input.iter().position(|&byte| byte == 0xff).unwrap_or(input.len());
     let (metadata, stream) = (&input[..end], input.get(end + 1..).unwrap_or_default());
-    let Ok(text) = text_of_file(metadata) else { return };
-    let Ok(metadata) = read(&text) else { return };
+    let Ok(metadata) = read_metadata(metadata) else { return };
     let Some(all) = items(metadata.clone(), &Selection::All, stream) else { return };
     let nothing = |_: &EventClass| Some(Vec::new());
     let none = items(metadata.clone(), &Selection::Fields(&nothing), stream);

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 /// The recordings to read.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording: by wakepath, an LTTng kernel trace (its directory), a perf.data or a trace.dat [default:
-    /// ./wakepath.rec]
+    /// The recording: by wakepath, an LTTng kernel trace (its directory), a perf.data, a trace.dat, or the text of one
+    /// (trace-cmd report, perf script, ftrace) [default: ./wakepath.rec]
     ///
     /// For several hosts, give a recording of each: all times are on the first host's clock, and --pid and --tid mean
     /// threads of the first host unless --host names another.

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::requests::{
-    GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, find_request,
-    join, request, request_group, requests, requests_alone, traced,
+    AloneAnswer, GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced,
+    find_request, join, request, request_group, requests, requests_alone, traced,
 };
 use wakepath_engine::{Algorithm, Recorded, is_recording};
 use wakepath_report::{json, text};
@@ -162,7 +162,6 @@ fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) 
         ("--compare", !arguments.compare.is_empty()),
         ("--export-otlp", arguments.export_otlp.is_some()),
         ("--export-perfetto", arguments.export_perfetto.is_some()),
-        ("--json", arguments.json),
     ];
     if let Some((flag, _)) = needs_recording.iter().find(|(_, is_given)| *is_given) {
         let text = format!("{flag} needs a recording, and only spans were given");
@@ -170,23 +169,22 @@ fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) 
         return Err(Failure::new(Code::Usage, text).hint(hint));
     }
     let traced = traced(&[], files).map_err(spans_failure)?;
-    if let Some(id) = &arguments.request {
-        let which = find_request(&traced, id).map_err(requests_failure)?;
-        output.text(&text::request_alone(&traced, which, output.layout()))?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let answer = requests_alone(&traced, &arguments.query()).map_err(requests_failure)?;
-    match arguments.slowest {
-        Some(slowest) => {
-            for (place, &which) in answer.requests.iter().take(slowest).enumerate() {
-                if place > 0 {
-                    output.text("\n")?;
-                }
-                output.text(&text::request_alone(&traced, which, output.layout()))?;
-            }
+    let explained = match (&arguments.request, arguments.slowest) {
+        (Some(id), _) => Some(vec![find_request(&traced, id).map_err(requests_failure)?]),
+        (None, Some(slowest)) => Some(answer.requests.iter().take(slowest).copied().collect()),
+        (None, None) => None,
+    };
+    let write = |answer: &AloneAnswer<'_>, out: &mut dyn io::Write| {
+        json::requests_alone(answer, explained.as_ref().unwrap_or(&answer.requests), out)
+    };
+    output.answer(&answer, arguments.json, write, |answer, layout| match &explained {
+        Some(requests) => {
+            let texts = requests.iter().map(|&which| text::request_alone(&traced, which, layout));
+            texts.collect::<Vec<_>>().join("\n")
         }
-        None => output.text(&text::requests_alone(&answer, &arguments.argument(), output.layout()))?,
-    }
+        None => text::requests_alone(answer, &arguments.argument(), layout),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -244,9 +242,10 @@ impl RequestsArguments {
     }
 }
 
-/// Whether the path is a file with spans: a readable file, and no recording in any format.
+/// Whether the path is a file with spans: a readable file with contents, and no recording in any format.
 pub fn is_spans(path: &Path) -> bool {
-    path.is_file() && std::fs::File::open(path).is_ok() && !is_recording(path)
+    let has_contents = path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0);
+    has_contents && std::fs::File::open(path).is_ok() && !is_recording(path)
 }
 
 pub fn spans_failure(error: SpansError) -> Failure {

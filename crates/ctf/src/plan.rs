@@ -12,6 +12,7 @@ mod scope;
 pub use compile::PlanError;
 pub(crate) use compile::{Compiler, Want};
 pub(crate) use run::{Registers, Stop};
+pub(crate) use scope::ROOTS;
 
 use crate::schema::{FieldType, Integer, Mapping};
 
@@ -103,7 +104,10 @@ impl FieldKind {
     fn of(ty: &FieldType) -> Self {
         match ty {
             FieldType::Integer(integer) => Self::Integer(integer.clone()),
-            FieldType::Enumeration(integer, mappings) => Self::Enumeration(integer.clone(), mappings.clone()),
+            FieldType::Leb128(integer, mappings) if mappings.is_empty() => Self::Integer(integer.clone()),
+            FieldType::Enumeration(integer, mappings) | FieldType::Leb128(integer, mappings) => {
+                Self::Enumeration(integer.clone(), mappings.clone())
+            }
             FieldType::Float(float) => Self::Float(float.bits),
             FieldType::Text(_) => Self::Text,
             FieldType::Struct(_) => Self::Struct,
@@ -195,6 +199,12 @@ pub(crate) enum Op {
         big: bool,
         signed: bool,
     },
+    /// A number with 7 bits in each byte, as `Number` passed on and kept.
+    Leb128 {
+        slot: u16,
+        register: u16,
+        signed: bool,
+    },
     Float {
         slot: u16,
         wide: bool,
@@ -272,4 +282,6 @@ struct Choice {
     bias: u64,
     /// From, to (both biased), and the operation to continue at.
     ranges: Vec<(u64, u64, u32)>,
+    /// The operation to continue at if no range fits; without, the event is damaged.
+    otherwise: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! A trace's metadata (CTF 1.8, section 7), as data.
+//! A trace's metadata (CTF 1.8, section 7; CTF 2), as data.
 
 /// A trace's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,12 +74,23 @@ pub struct Clock {
     pub offset_s: i64,
     /// The origin's further ticks.
     pub offset: u64,
+    /// Whether the origin is given in the time since 1970; not in every trace.
+    pub absolute: Option<bool>,
 }
 
 impl Clock {
     /// The time of its value 0, ns since 1970, UTC; rounded down.
     pub const fn origin_ns(&self) -> i128 {
         self.offset_s as i128 * NS_PER_S as i128 + ns(self.offset, self.frequency) as i128
+    }
+
+    /// The same, if known: without an offset and without `absolute`, a clock names no date.
+    pub const fn date_ns(&self) -> Option<i128> {
+        let is_absolute = match self.absolute {
+            Some(absolute) => absolute,
+            None => self.offset_s != 0 || self.offset != 0,
+        };
+        if is_absolute { Some(self.origin_ns()) } else { None }
     }
 
     /// A reading as ns since its value 0, rounded down; at most `u64::MAX`.
@@ -158,7 +169,7 @@ impl FromIterator<Field> for Structure {
 /// A named member of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name; a C identifier.
+    /// Its name, without a dot; a C identifier in CTF 1.8, perhaps empty for a variant's option in CTF 2.
     pub name: String,
     /// Its type.
     pub ty: FieldType,
@@ -181,7 +192,7 @@ pub fn shown(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
 
-/// A type (CTF 1.8, section 4).
+/// A type (CTF 1.8, section 4; CTF 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldType {
     /// A number.
@@ -200,6 +211,8 @@ pub enum FieldType {
     Float(Float),
     /// Bytes up to a NUL.
     Text(Encoding),
+    /// A number with 7 bits in each byte (LEB128, in CTF 2 alone). Its width is the limit; its values may have names.
+    Leb128(Integer, Vec<Mapping>),
 }
 
 impl FieldType {
@@ -212,7 +225,7 @@ impl FieldType {
             // The chosen field aligns itself.
             Self::Variant(_) => 1,
             Self::Float(float) => float.align,
-            Self::Text(_) => 8,
+            Self::Text(_) | Self::Leb128(..) => 8,
         }
     }
 }
@@ -227,11 +240,27 @@ impl Structure {
 /// A choice among types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// The enumeration that chooses: a path, with dots.
+    /// The number that chooses: a path, with dots.
     pub tag: String,
-    /// The types, each named after a name in this enumeration.
+    /// The types.
     pub options: Vec<Field>,
+    /// The rule for the choice.
+    pub selector: Selector,
 }
+
+/// The rule by which a tag chooses a variant's option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selector {
+    /// The option with the value's name in the tag's enumeration (CTF 1.8).
+    Names,
+    /// The option with the value in its ranges; as many as options (CTF 2).
+    Ranges(Vec<Vec<Range>>),
+    /// The only option if the value is in these ranges, or nothing: an optional field (CTF 2).
+    Optional(Vec<Range>),
+}
+
+/// Values, from the first to the last.
+pub type Range = (i128, i128);
 
 /// An IEEE 754 floating-point number with 32 or 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq)]

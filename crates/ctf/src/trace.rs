@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::json;
 use crate::schema::Metadata;
 use crate::tsdl::{self, MetadataError};
 
@@ -22,6 +23,17 @@ pub enum TraceError {
 /// The limit on metadata size, bytes.
 const MAX_METADATA: u64 = 64 << 20;
 
+/// Reads a metadata file: CTF 1.8 as text or in packets, or CTF 2.
+///
+/// # Errors
+/// When it is neither.
+pub fn read_metadata(bytes: &[u8]) -> Result<Metadata, MetadataError> {
+    if json::begins(bytes) {
+        return Ok(json::read(bytes)?);
+    }
+    Ok(tsdl::read(&tsdl::text_of_file(bytes)?)?)
+}
+
 /// The trace in a directory.
 #[derive(Debug)]
 pub struct Trace {
@@ -35,7 +47,7 @@ impl Trace {
     /// Reads the metadata of the trace in a directory and lists its streams.
     ///
     /// # Errors
-    /// When there is no metadata, or it is not CTF 1.8.
+    /// When there is no metadata, or it is neither CTF 1.8 nor CTF 2.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let place = path.join("metadata");
         let io = |path: &Path| {
@@ -48,9 +60,8 @@ impl Trace {
         if bytes.len() as u64 > MAX_METADATA {
             return Err(TraceError::TooLarge { path: place });
         }
-        let metadata = tsdl::text_of_file(&bytes)
-            .and_then(|text| Ok(tsdl::read(&text)?))
-            .map_err(|source| TraceError::Metadata { path: place, source })?;
+        let metadata =
+            read_metadata(&bytes).map_err(|source| TraceError::Metadata { path: place, source })?;
         let mut streams = Vec::new();
         for entry in fs::read_dir(path).map_err(io(path))? {
             let entry = entry.map_err(io(path))?;

@@ -9,6 +9,7 @@ mod tokens;
 mod types;
 mod write;
 
+pub(crate) use facts::read_uuid;
 pub use facts::{Facts, read_facts};
 pub use file::{MetadataError, text_of_file};
 pub use lexer::TsdlError;

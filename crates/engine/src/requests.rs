@@ -9,6 +9,8 @@ mod one;
 mod parts;
 mod read;
 mod span_time;
+#[cfg(test)]
+mod tests;
 mod without_path;
 
 use wakepath_distribution::{Histogram, Unit};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use wakepath_event::{Damage, Description, Event, EventSource, RecordingFormat};
-use wakepath_import::{Lttng, PerfData, TraceDat};
+use wakepath_import::{Lttng, PerfData, TextTrace, TraceDat};
 use wakepath_recording::{ReadProblem, Recording};
 
 use crate::ProblemKind;
@@ -16,8 +16,10 @@ pub enum OpenError {
     Recording(#[from] wakepath_recording::OpenError),
     #[error(transparent)]
     Trace(#[from] wakepath_import::OpenError),
-    #[error("{} is neither a perf.data nor a trace.dat", .0.display())]
+    #[error("{} is neither a perf.data nor a trace.dat, nor text of ftrace, trace-cmd or perf", .0.display())]
     UnknownFile(PathBuf),
+    #[error("{} is empty: nothing was written", .0.display())]
+    EmptyFile(PathBuf),
     #[error("{} and {} are of one host, {host}: give one recording of each host", .first.display(), .second.display())]
     OneHost { first: PathBuf, second: PathBuf, host: String },
 }
@@ -72,6 +74,9 @@ macro_rules! formats {
                     return Ok(Self::$format(Box::new($format::open(path)?)));
                 })*
                 if path.is_file() {
+                    if path.metadata().is_ok_and(|data| data.len() == 0) {
+                        return Err(OpenError::EmptyFile(path.to_owned()));
+                    }
                     return Err(OpenError::UnknownFile(path.to_owned()));
                 }
                 // A directory: the more usual mistake is about a wakepath recording, whose error names the missing
@@ -94,4 +99,4 @@ pub fn is_recording(path: &Path) -> bool {
 }
 
 // The readable formats, in the order in which they are tried.
-formats!(Recording, Lttng, TraceDat, PerfData);
+formats!(Recording, Lttng, TraceDat, PerfData, TextTrace);

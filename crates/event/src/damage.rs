@@ -73,6 +73,22 @@ pub enum DamageKind {
     },
     /// The clock advances only with the timer tick.
     CoarseClock,
+    /// Text lines without a tracepoint, or with two readings.
+    LinesUnreadable {
+        /// Their number.
+        count: u64,
+        /// The number of the first such line, from 1 on.
+        first: u64,
+    },
+    /// Text lines too far behind later lines.
+    LinesLate {
+        /// Their number.
+        count: u64,
+        /// The number of the first such line, from 1 on.
+        first: u64,
+    },
+    /// The stamps have microseconds only.
+    RoundedStamps,
 }
 
 impl Damage {

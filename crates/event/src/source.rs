@@ -99,6 +99,8 @@ pub enum ClockId {
     Uptime,
     /// The CPU's time-stamp counter, converted to ns by the file's parameters.
     Tsc,
+    /// A clock without a name in the file.
+    Unknown,
 }
 
 impl ClockId {
@@ -110,7 +112,7 @@ impl ClockId {
             Self::Numbered(4) => "monotonic_raw",
             Self::Numbered(7) => "boottime",
             Self::Numbered(11) => "tai",
-            Self::Numbered(_) => "unknown",
+            Self::Numbered(_) | Self::Unknown => "unknown",
             Self::Perf => "perf",
             Self::Local => "local",
             Self::Global => "global",

@@ -70,7 +70,6 @@ pub struct GoPath {
 /// Like a thread's path it tiles the window, is clipped to each wait that it explains, and is a loop with its own stack. It ends: a goroutine ran
 /// when it made another ready, so each step down goes to a wait that ended earlier; if steps contradict each other, a goroutine over the same time as
 /// before is not followed again.
-/// steps contradict each other, a goroutine over the same time as before is not followed again.
 pub fn path(
     graph: &Graph,
     goroutines: &Goroutines,
@@ -170,11 +169,10 @@ impl Walk<'_> {
     /// Follows a goroutine up to its next park. The rest of its time is a later task.
     fn follow(&mut self, mut follow: Follow, reasons: &impl Fn(u16, u8) -> GoWait) {
         let goroutine = self.goroutines.get(follow.goroutine);
-        while follow.at < follow.to {
-            let Some(&interval) = goroutine.intervals.get(goroutine.interval_after(follow.at)) else {
-                let cause = if goroutine.ended { Cause::NotAlive } else { Cause::AfterRecording };
-                return self.other(&follow, follow.to, SegmentKind::Unknown, cause, Basis::Measured);
-            };
+        for &interval in &goroutine.intervals[goroutine.interval_after(follow.at)..] {
+            if follow.at >= follow.to {
+                return;
+            }
             if follow.at < interval.from {
                 let until = interval.from.min(follow.to);
                 let before = Follow { to: until, ..follow };
@@ -198,6 +196,10 @@ impl Walk<'_> {
                 }
             }
             follow.at = to;
+        }
+        if follow.at < follow.to {
+            let cause = if goroutine.ended { Cause::NotAlive } else { Cause::AfterRecording };
+            self.other(&follow, follow.to, SegmentKind::Unknown, cause, Basis::Measured);
         }
     }
 
@@ -240,7 +242,7 @@ impl Walk<'_> {
     /// Replaces a park by the activity of the goroutine that ended it, if a goroutine did.
     fn parked(&mut self, follow: &Follow, park: Park, to: Stamp<Reference>, reason: GoWait) {
         let (kind, cause, basis) = match (park.end, reason) {
-            (ParkEnd::By(by), _) if by != follow.goroutine => {
+            (ParkEnd::By(by), _) => {
                 let id = WaitId(self.waits.len() as u32);
                 let via = if reason == GoWait::Lock { Via::Lock } else { Via::Wakeup };
                 let depth = follow.depth.saturating_add(1);
@@ -350,11 +352,10 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, segment: Segment, goroutine: Option<GoroutineIndex>) {
-        if segment.from < segment.to {
-            debug_assert!(self.segments.last().is_none_or(|last| last.to == segment.from), "segments tile");
-            self.segments.push(segment);
-            self.of.push(goroutine);
-        }
+        debug_assert!(segment.from < segment.to, "no segment is empty, so that the walk goes on");
+        debug_assert!(self.segments.last().is_none_or(|last| last.to == segment.from), "segments tile");
+        self.segments.push(segment);
+        self.of.push(goroutine);
     }
 }
 

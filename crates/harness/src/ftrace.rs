@@ -64,7 +64,8 @@ fn block_of(file: &str) -> Vec<u8> {
     block(&bytes)
 }
 
-/// Records all CPUs while a command runs, and writes the same file as trace-cmd, in file version 6.
+/// Records all CPUs while a command runs, and writes the same file as trace-cmd, in file version 6; beside it, with the
+/// ending `txt`, the text that the kernel prints of the same events.
 pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -> Vec<Buffer> {
     let instance =
         Instance(Path::new(TRACEFS).join(format!("instances/wakepath-{name}-{}", std::process::id())));
@@ -101,6 +102,8 @@ pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -
     // No symbols, no `trace_printk` formats.
     bytes.extend([0; 8]);
     bytes.extend(block_of("saved_cmdlines"));
+    let text = fs::read(instance.0.join("trace")).expect("a text");
+    fs::write(file.with_extension("txt"), text).expect("room");
     let buffers = buffers(&instance);
     bytes.extend((buffers.len() as u32).to_le_bytes());
     bytes.extend(b"options  \0\x04\0\0\0\0\0\0\0flyrecord\0");

@@ -22,6 +22,27 @@ pub enum Fault {
     TooMany,
     #[error("{0} bytes should follow, and the records end before")]
     RecordsEnd(u64),
+    #[error(
+        "the records end here, because perf did not finish the file: those of the last moments may be missing"
+    )]
+    Unfinished,
+    #[error("the file ends here, and {0} bytes of records should follow: it was cut short")]
+    RecordsMissing(u64),
+    #[error("the file ends within its section {0}, or in front of it: it was cut short")]
+    SectionMissing(u8),
+    #[error("the stream ends within a round of perf: it was cut short, or perf did not finish it")]
+    StreamCut,
+    #[error("the compressed records make no sense from here on, and the rest is not read")]
+    CompressionDamaged,
+    #[error("more records are compressed here than is possible, or fits into memory: the rest is not read")]
+    TooManyCompressed,
+    #[error(
+        "the description of the tracepoints is missing: that one of them is sched:sched_switch, is proved by {0} switches from the \
+             thread to which the CPU's last one led; wake-ups and other events are not read"
+    )]
+    Proved(u64),
+    #[error("at byte {0} of the decompressed records: {1}")]
+    Decompressed(u64, String),
     #[error("a page ends after {0} bytes, within its head")]
     PageCut(usize),
     #[error("a page of {page} bytes should hold {used} bytes of events")]
@@ -38,4 +59,8 @@ pub enum Fault {
     ChunkUnknown,
     #[error("a chunk of pages cannot be decompressed")]
     ChunkDamaged,
+    #[error("the file was cut short: the pages of CPU {cpu} should reach to byte {to}")]
+    FileCut { cpu: u32, to: u64 },
+    #[error("the file was cut short: another buffer should follow")]
+    OtherBufferCut,
 }

@@ -22,6 +22,11 @@ pub enum OpenError {
          record the switches with {record_with}", .path.display()
     )]
     NoSwitches { path: PathBuf, holds: String, record_with: &'static str },
+    #[error(
+        "{} holds traces of programs only (LTTng-UST), so that the waits of threads are not known: \
+         record the kernel beside them: lttng enable-event --kernel sched_switch,sched_waking,sched_wakeup_new", .path.display()
+    )]
+    ProgramsOnly { path: PathBuf },
     #[error(transparent)]
     Metadata(#[from] TraceError),
     #[error("{}: {source}", .path.display())]

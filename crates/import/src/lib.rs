@@ -1,6 +1,7 @@
 //! Other tracers' traces, as events.
 //!
-//! [`Lttng`] is a directory from LTTng, [`PerfData`] a file from `perf record`, [`TraceDat`] a file from `trace-cmd`.
+//! [`Lttng`] is a directory from LTTng, [`PerfData`] a file from `perf record`, [`TraceDat`] a file from `trace-cmd`,
+//! [`TextTrace`] the text that these two print, or ftrace.
 //! A reader has two independent layers: the tracer's format, read into [`tracepoint::Record`]s, and the
 //! [`normalise::Normaliser`], which converts any tracer's tracepoints into events: it follows each CPU's thread and
 //! interrupts, and adds facts that kernel tracers do not note. perf and trace-cmd share the steps in between:
@@ -20,6 +21,7 @@ pub mod normalise;
 pub mod perf;
 mod plan;
 mod synthetic;
+mod text;
 pub mod trace_cmd;
 pub mod tracepoint;
 
@@ -27,6 +29,7 @@ pub use damage::Fault;
 pub use error::OpenError;
 pub use lttng::{Lttng, wanted};
 pub use perf::PerfData;
+pub use text::TextTrace;
 pub use trace_cmd::TraceDat;
 
 /// Whether the file at `path` begins with these bytes.

@@ -9,8 +9,9 @@ use crate::kind::{Kind, Source, tid};
 use crate::tracepoint::{Level, Request, Tracepoint};
 
 impl Kind {
-    fn from_format(format: &Format) -> Option<Self> {
-        match (format.system.as_str(), format.name.as_str()) {
+    /// The kind behind a tracepoint's names.
+    pub fn from_names(system: &str, name: &str) -> Option<Self> {
+        match (system, name) {
             ("task", "task_newtask") => Some(Self::NewTask),
             ("tcp", "tcp_probe") => Some(Self::Received),
             ("raw_syscalls", "sys_enter") => Some(Self::CallEntry(None)),
@@ -60,7 +61,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Plans a tracepoint's decoding; `None` if it is unused or lacks a required field.
     pub fn new(format: &Format) -> Option<Self> {
-        let kind = Kind::from_format(format)?;
+        let kind = Kind::from_names(&format.system, &format.name)?;
         let (needed, more) = kind.fields();
         let mut fields = [None; 5];
         for (place, name) in needed.iter().chain(more).enumerate() {
@@ -95,13 +96,7 @@ impl Plan {
 
     /// Whether it came in an interrupt.
     pub fn level(&self, raw: &[u8]) -> Option<Level> {
-        const HARD_OR_UNMASKABLE: i64 = 0x08 | 0x40;
-        const SOFTIRQ: i64 = 0x10;
-        Some(match self.flags?.number(raw)? {
-            flags if flags & HARD_OR_UNMASKABLE != 0 => Level::Hard,
-            flags if flags & SOFTIRQ != 0 => Level::Softirq,
-            _ => Level::Task,
-        })
+        Some(Level::from_flags(self.flags?.number(raw)?))
     }
 
     /// The name of a thread that may have no other record: the thread that a switch switches out, or the woken
@@ -184,18 +179,11 @@ impl Plan {
     fn request(&self, raw: &[u8]) -> Option<Request> {
         let number = |place| self.number(place, raw);
         let sectors = number(2)? as u32;
-        // A flush may stand in front of its write.
-        let operation = match self.text(3, raw) {
-            [b'F'] | [b'F', b'F' | b'N', ..] => 2,
-            [b'F', b'W', ..] | [b'W', ..] => 1,
-            [b'F', b'D', ..] | [b'D', ..] => 3,
-            _ => 0,
-        };
         Some(Request {
             device: number(0)? as u32,
             sector: number(1)? as u64,
             bytes: number(4).map_or(sectors.saturating_mul(512), |bytes| bytes as u32),
-            operation,
+            operation: Request::operation_of(self.text(3, raw)),
         })
     }
 }

@@ -31,6 +31,19 @@ pub enum Level {
     Hard,
 }
 
+impl Level {
+    /// The level in a tracepoint's `common_flags`.
+    pub(crate) const fn from_flags(flags: i64) -> Self {
+        const HARD_OR_UNMASKABLE: i64 = 0x08 | 0x40;
+        const SOFTIRQ: i64 = 0x10;
+        match flags {
+            flags if flags & HARD_OR_UNMASKABLE != 0 => Self::Hard,
+            flags if flags & SOFTIRQ != 0 => Self::Softirq,
+            _ => Self::Task,
+        }
+    }
+}
+
 /// A record's time and place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
@@ -186,4 +199,17 @@ pub struct Request {
     pub bytes: u32,
     /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
     pub operation: u8,
+}
+
+impl Request {
+    /// The operation in `rwbs`, the letters of the kernel's block tracepoints.
+    pub(crate) const fn operation_of(rwbs: &[u8]) -> u8 {
+        match rwbs {
+            // A flush may stand in front of its write.
+            [b'F'] | [b'F', b'F' | b'N', ..] => 2,
+            [b'F', b'W', ..] | [b'W', ..] => 1,
+            [b'F', b'D', ..] | [b'D', ..] => 3,
+            _ => 0,
+        }
+    }
 }

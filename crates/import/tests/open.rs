@@ -5,9 +5,12 @@ use wakepath_event::{Call, Context, EventKind, EventSource, RecordingFormat, Sof
 use wakepath_event::{Damage, DamageKind};
 use wakepath_import::{Fault, Lttng};
 
-/// A trace with this metadata and these stream files, with its folder.
+/// A trace with this metadata and these stream files, with its folder. Adds a switch to the metadata: without, no trace is read.
 fn trace(metadata: &str, streams: &[(&str, &[u8])]) -> (tempfile::TempDir, Lttng) {
     let folder = tempfile::tempdir().expect("a directory");
+    let switch =
+        "event { name = sched_switch; id = 200; fields := struct { integer { size = 8; } _prev_tid; }; };";
+    let metadata = [metadata, if metadata.contains("sched_switch") { "" } else { switch }].concat();
     for &(name, bytes) in [("metadata", metadata.as_bytes())].iter().chain(streams) {
         std::fs::write(folder.path().join(name), bytes).expect("a file");
     }
@@ -25,7 +28,11 @@ fn other_directories_are_refused_by_name() {
     let kernel = folder.path().join("session/kernel");
     std::fs::create_dir_all(&kernel).expect("a directory");
     for (text, why) in [
-        (&b"\x1e[]"[..], "metadata is of CTF 2, which is not read; only CTF 1.8 is"),
+        (&b"\x1e[]"[..], "fragment 1: it is not an object"),
+        (
+            b"\x1e{\"type\": \"preamble\", \"version\": 2}\n\x1e{\"type\": \"trace-class\", \"extensions\": {\"x\": 1}}",
+            "fragment 2: it needs the extension `x`, which is not read",
+        ),
         (b"trace { major = 1;\n  nonsense", "line 2, column 11: expected `=`, found the end of the text"),
         (
             b"stream { }; event { name = e; fields := struct { string s[n]; }; };",
@@ -45,17 +52,79 @@ fn other_directories_are_refused_by_name() {
 }
 
 #[test]
-fn a_session_without_a_kernels_trace_has_no_events() {
+fn a_session_without_the_kernel_or_without_switches_is_refused_with_what_to_record() {
     let folder = tempfile::tempdir().expect("a directory");
-    let programs = folder.path().join("ust");
-    std::fs::create_dir_all(&programs).expect("a directory");
-    std::fs::write(programs.join("metadata"), "env { domain = \"ust\"; hostname = \"h\"; };")
-        .expect("a file");
-    let trace = Lttng::open(folder.path()).expect("a session");
-    let mut events = 0;
-    assert_eq!(trace.for_each(|_| events += 1), []);
-    assert_eq!((events, trace.streams(), trace.description().host.name.as_str()), (0, 0, "h"));
-    assert_eq!(trace.programs(), [programs]);
+    let add = |name: &str, text: &str| {
+        std::fs::create_dir_all(folder.path().join(name)).expect("a directory");
+        std::fs::write(folder.path().join(name).join("metadata"), text).expect("a file");
+    };
+    let opened = || Lttng::open(folder.path());
+    let says = || opened().expect_err("no switches").to_string();
+    add("ust", "env { domain = \"ust\"; hostname = \"h\"; };");
+    assert!(says().contains("holds traces of programs only") && says().contains("--kernel sched_switch"));
+    let kernel = "env { domain = \"kernel\"; hostname = \"k\"; }; stream { };
+        event { name = sched_waking; id = 1; };";
+    add("kernel", kernel);
+    assert!(says().contains("holds no switches of threads (it holds sched_waking)"), "{}", says());
+    add("kernel", &format!("{kernel} event {{ name = sched_switch; id = 2; }};"));
+    let trace = opened().expect("a session");
+    assert_eq!(
+        (trace.description().host.name.as_str(), trace.programs()),
+        ("k", &[folder.path().join("ust")][..])
+    );
+}
+
+#[test]
+fn a_clock_names_a_date_only_by_an_offset_or_by_a_word() {
+    for (clock, date) in [
+        ("", None),
+        ("absolute = FALSE; offset_s = 0; offset = 0;", None),
+        ("absolute = FALSE; offset_s = 7;", None),
+        ("absolute = TRUE;", Some(0)),
+        ("offset = 7;", Some(7)),
+        ("offset_s = 7;", Some(7_000_000_000)),
+    ] {
+        let text = format!("env {{ domain = kernel; }}; stream {{ }}; clock {{ name = c; {clock} }};");
+        assert_eq!(trace(&text, &[]).1.description().realtime_offset_ns, date, "{clock}");
+    }
+}
+
+/// A stream of perf's has the events of all CPUs, in a clock without a date.
+#[test]
+fn a_trace_that_perf_converted_is_read_by_the_cpu_in_each_event() {
+    let text = "typealias integer { size = 8; } := u8; typealias integer { size = 32; } := u32;
+        env { domain = \"kernel\"; tracer_name = \"perf\"; host = \"arm\"; release = \"3.10.92\"; version = \"4.1.1\"; };
+        trace { major = 1; packet.header := struct { u32 magic; }; };
+        stream { event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } t; }; };
+        clock { name = c; absolute = FALSE; };
+        event { name = \"sched:sched_switch\"; id = 1; fields := struct { u32 perf_cpu; u8 common_pid; u8 prev_pid;
+            u8 prev_state; string next_comm; u8 next_pid; }; };
+        event { name = \"sched:sched_wakeup\"; id = 2; fields := struct { u32 perf_cpu; u8 common_flags; u8 common_pid;
+            u8 pid; }; };";
+    let events: [&[u8]; 4] = [
+        b"\x01\x0a\x03\0\0\0\x05\x05\x01idle\0\0",
+        b"\x01\x14\x01\0\0\0\0\0\0one\0\x07",
+        b"\x02\x1e\x01\0\0\0\x11\x07\x05",
+        b"\x01\x28\x03\0\0\0\0\0\0five\0\x05",
+    ];
+    let stream = [b"\xc1\x1f\xfc\xc1", events.concat().as_slice()].concat();
+    let (_folder, trace) = trace(text, &[("perf_stream_0", &stream)]);
+    let description = trace.description();
+    assert_eq!(
+        (description.host.name.as_str(), description.host.kernel_release.as_str()),
+        ("arm", "3.10.92")
+    );
+    assert_eq!((description.tracer.as_deref(), description.realtime_offset_ns), (Some("perf 4.1.1"), None));
+    let mut seen = Vec::new();
+    trace.for_each(|event| match event.kind {
+        EventKind::Switch { next, .. } => seen.push((event.at.ns(), event.cpu.0, event.current.0, next.0)),
+        EventKind::Waking { target, .. } => {
+            assert_eq!(event.context, Context::Unrecorded);
+            seen.push((event.at.ns(), event.cpu.0, event.current.0, target.0));
+        }
+        _ => {}
+    });
+    assert_eq!(seen, [(10, 3, 5, 0), (20, 1, 0, 7), (30, 1, 7, 5), (40, 3, 0, 5)]);
 }
 
 #[test]

@@ -36,7 +36,6 @@ mod tests;
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::fmt::{Debug, Formatter};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
@@ -191,15 +190,10 @@ fn begun_in(joined: &Joined<'_>, request: RequestIndex) -> Option<RequestStint> 
 }
 
 /// Requests handed over in called services.
+#[derive(Debug)]
 pub struct InServices<'a, 'r> {
     /// The recording and its spans.
     pub joined: &'a Joined<'r>,
-}
-
-impl Debug for InServices<'_, '_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str("InServices")
-    }
 }
 
 impl HandOvers for InServices<'_, '_> {

@@ -19,8 +19,9 @@ mod places;
 mod process;
 mod readings;
 mod span_clock;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+#[allow(missing_docs, clippy::missing_panics_doc, reason = "for tests")]
+pub mod testing;
 
 pub use begun::{SpanGoroutines, goroutines};
 pub use blame::{Blame, BlockedBy, BlockedByMissing, Blocker, Piece, blame};

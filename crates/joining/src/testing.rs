@@ -8,6 +8,7 @@
 //!
 //! service web host=web3 pid=10         a service, and its spans
 //! a/b < a 1000..1400 server tid=10     trace and span, the parent, the time by its host's realtime, its kind, what else it says
+//! a/c 1000..1400 as=GET                 a span's operation, by default its trace and span
 //! ```
 
 use wakepath_clock::{ErrorBound, Line, Reference, Stamp, Transform};
@@ -21,12 +22,12 @@ use wakepath_spans::{
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
-use crate::{Joined, Traced, join};
+use super::{Joined, Traced, join};
 
 /// The hosts' recordings, read as one, and the spans.
-pub(crate) struct Made {
-    pub(crate) recorded: Recorded,
-    pub(crate) traced: Traced,
+pub struct Made {
+    pub recorded: Recorded,
+    pub traced: Traced,
 }
 
 /// The value of `NAME=VALUE` among words.
@@ -50,14 +51,14 @@ fn id<const BYTES: usize>(digit: &str) -> [u8; BYTES] {
 }
 
 /// These hosts' recordings, read as one, with these spans.
-pub(crate) fn made(hosts: &str, spans: &str) -> Made {
+pub fn made(hosts: &str, spans: &str) -> Made {
     let recorded = recorded(hosts);
     let traced = traced(spans, recorded.sources.clone());
     Made { recorded, traced }
 }
 
 /// These hosts' recordings, read as one.
-pub(crate) fn recorded(hosts: &str) -> Recorded {
+pub fn recorded(hosts: &str) -> Recorded {
     let mut all: Vec<(Vec<&str>, String)> = Vec::new();
     for line in hosts.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix("host ") {
@@ -125,7 +126,7 @@ fn clock<T>(words: &[&str]) -> Transform<wakepath_clock::Local, T> {
 }
 
 /// The requests in these spans, received by these recordings.
-pub(crate) fn traced(text: &str, recordings: Vec<std::path::PathBuf>) -> Traced {
+pub fn traced(text: &str, recordings: Vec<std::path::PathBuf>) -> Traced {
     let mut spans = Spans { resolution_ns: 1, ..Spans::default() };
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -149,7 +150,12 @@ pub(crate) fn traced(text: &str, recordings: Vec<std::path::PathBuf>) -> Traced 
 fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&str]) {
     let (trace, own) = ids.split_once('/').unwrap_or_else(|| panic!("no ids: {ids}"));
     let service = spans.services.last().expect("a service before its spans").name.clone();
-    spans.operations.push(Operation { service, name: ids.into() });
+    let operation = Operation { service, name: option(more, "as").unwrap_or(ids).into() };
+    let known = spans.operations.iter().position(|known| *known == operation);
+    let place = known.unwrap_or_else(|| {
+        spans.operations.push(operation);
+        spans.operations.len() - 1
+    });
     let (from, to) = times(time);
     let kinds = [("server", Kind::Server), ("client", Kind::Client), ("consumer", Kind::Consumer)];
     let kind = kinds.iter().find(|(name, _)| more.contains(name)).map_or(Kind::Internal, |(_, kind)| *kind);
@@ -168,7 +174,7 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
         id: SpanId(id(own)),
         parent: parent.map(|parent| SpanId(id(parent))),
         service: ServiceIndex(spans.services.len() as u32 - 1),
-        operation: OperationIndex(spans.operations.len() as u32 - 1),
+        operation: OperationIndex(place as u32),
         kind,
         from,
         to,
@@ -180,12 +186,12 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
 }
 
 impl Made {
-    pub(crate) fn joined(&self) -> Joined<'_> {
+    pub fn joined(&self) -> Joined<'_> {
         join(&self.recorded, &self.traced).expect("the first host's realtime is known")
     }
 
     /// The span with these ids, from the service with this name if several gave them: `a/b` or `a/b of web`.
-    pub(crate) fn span(&self, asked: &str) -> SpanIndex {
+    pub fn span(&self, asked: &str) -> SpanIndex {
         let (ids, of) = asked.split_once(" of ").map_or((asked, None), |(ids, of)| (ids, Some(of)));
         let is_asked = |span: &SpanIndex| {
             let operation = self.traced.spans.operation(*span);
@@ -196,22 +202,22 @@ impl Made {
     }
 
     /// A span's request.
-    pub(crate) fn request(&self, asked: &str) -> RequestIndex {
+    pub fn request(&self, asked: &str) -> RequestIndex {
         self.traced.requests.containing(self.span(asked))
     }
 
     /// A span's ids.
-    pub(crate) fn ids(&self, span: SpanIndex) -> &str {
+    pub fn ids(&self, span: SpanIndex) -> &str {
         &self.traced.spans.operation(span).name
     }
 
     /// A request's root span's ids.
-    pub(crate) fn root(&self, request: RequestIndex) -> &str {
+    pub fn root(&self, request: RequestIndex) -> &str {
         self.ids(self.traced.request(request).root)
     }
 
     /// The thread with this name.
-    pub(crate) fn thread(&self, name: &str) -> ThreadIndex {
+    pub fn thread(&self, name: &str) -> ThreadIndex {
         let threads = self.recorded.graph.threads().map(|(index, _)| index);
         threads
             .into_iter()
@@ -220,12 +226,12 @@ impl Made {
     }
 
     /// A thread's last name.
-    pub(crate) fn name(&self, thread: ThreadIndex) -> String {
+    pub fn name(&self, thread: ThreadIndex) -> String {
         let thread = self.recorded.graph.thread(thread);
         thread.name_at(thread.last).lossy().to_string()
     }
 }
 
-pub(crate) fn at(ns: u64) -> Stamp<Reference> {
+pub fn at(ns: u64) -> Stamp<Reference> {
     Stamp::from_ns(ns)
 }

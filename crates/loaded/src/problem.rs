@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{self as critical_path, Severity};
-use wakepath_event::{Comm, Damage, StackCounts, Tid};
+use wakepath_event::{Comm, Damage, DamageKind, StackCounts, Tid};
 use wakepath_wait_graph::Graph;
 
 /// A remark for a reader of the answer.
@@ -59,6 +59,13 @@ pub enum ProblemKind {
     Trace(Damage),
     /// A problem with one of several recordings.
     OneOfSeveral(PathBuf, Box<Self>),
+}
+
+impl ProblemKind {
+    /// Whether a CPU has no records.
+    pub const fn lacks_cpus(&self) -> bool {
+        matches!(self, Self::Trace(Damage { kind: DamageKind::CpusUnrecorded { .. }, .. }))
+    }
 }
 
 impl Problem {

@@ -22,6 +22,7 @@ mod trigger;
 mod window;
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use wakepath_event::{Cpu, Event};
@@ -162,21 +163,25 @@ impl Flight {
         if self.first().is_some_and(|first| first + STEP_NS <= oldest) {
             self.cut(oldest);
         }
-        // Past `now`, earlier records may still come.
         while self.bytes() > self.limits.bytes
-            && let Some(last) = self.oldest_packet().filter(|&last| last < now)
+            && let Some(to) = self.next_beginning(now)
         {
-            self.cut(last + 1);
-        }
-        while self.bytes() > self.limits.bytes
-            && let Some((&(stamp, _), _)) = self.rare.first_key_value().filter(|((stamp, _), _)| *stamp < now)
-        {
-            self.cut((stamp + STEP_NS).min(now));
+            let before = (self.packet_bytes, self.rare_bytes);
+            self.cut(to);
+            debug_assert_ne!((self.packet_bytes, self.rare_bytes), before, "each step drops records");
         }
         if self.begin >= self.swept + SWEEP_NS {
             self.swept = self.begin;
             self.last.forget_the_dead();
         }
+    }
+
+    /// The window's next beginning while memory is short: behind the oldest packet, then behind the oldest rare
+    /// records. Past `now`, earlier records may still come.
+    fn next_beginning(&self, now: u64) -> Option<u64> {
+        let behind_packet = self.oldest_packet().filter(|&last| last < now).map(|last| last + 1);
+        let rare = self.rare.keys().next().map(|(stamp, _)| *stamp).filter(|&stamp| stamp < now);
+        behind_packet.or_else(|| Some((rare? + STEP_NS).min(now)))
     }
 
     /// The memory in use, bytes.
@@ -191,8 +196,7 @@ impl Flight {
 
     /// The earliest record's stamp.
     fn first(&self) -> Option<u64> {
-        let packets = self.streams.values().filter_map(|stream| stream.packets.front());
-        let stamps = packets.filter_map(|packet| Some(Header::read(&packet.bytes[packet.from..])?.stamp));
+        let stamps = self.streams.values().filter_map(Packets::first);
         stamps.chain(self.rare.keys().next().map(|(stamp, _)| *stamp)).min()
     }
 
@@ -209,29 +213,34 @@ impl Flight {
         let kept = rare.split_off(&(to, 0));
         let mut gone = std::mem::replace(rare, kept).into_iter().peekable();
         let mut streams: Vec<_> = streams.iter_mut().collect();
+        let first_gone = |packets: &Packets| packets.first().filter(|first| *first < to);
         // At equal stamps, a reader's order: the rare records first, then by stream.
         let mut next = BinaryHeap::new();
         next.extend(gone.peek().map(|((stamp, _), _)| Reverse((*stamp, 0))));
         for (place, (_, packets)) in streams.iter().enumerate() {
-            next.extend(packets.first().filter(|first| *first < to).map(|first| Reverse((first, place + 1))));
+            next.extend(first_gone(packets).map(|first| Reverse((first, place + 1))));
         }
-        while let Some(Reverse((_, source))) = next.pop() {
-            let until = next.peek().map_or((to, 0), |Reverse(other)| *other);
-            if source == 0 {
-                while let Some((_, record)) = gone.next_if(|((stamp, _), _)| (*stamp, 0) < until) {
+        // A record has at least a byte, so this ends in any case.
+        for _ in 0..self.packet_bytes + self.rare_bytes {
+            let Some(mut head) = next.peek_mut() else { break };
+            let Reverse((_, source)) = *head;
+            let following = if source == 0 {
+                if let Some((_, record)) = gone.next() {
                     self.rare_bytes -= record.len() + OVERHEAD_BYTES;
                     let cpu = Header::read(&record).map_or(Cpu::UNKNOWN, life_cpu);
                     take(decoder, last, &record, cpu);
                 }
-                next.extend(gone.peek().map(|((stamp, _), _)| Reverse((*stamp, 0))));
-                continue;
-            }
-            let (key, packets) = &mut streams[source - 1];
-            let (buffer, cpu) = **key;
-            while packets.first().is_some_and(|stamp| stamp < to && (stamp, source) < until) {
+                gone.peek().map(|((stamp, _), _)| *stamp)
+            } else {
+                let (key, packets) = &mut streams[source - 1];
+                let (buffer, cpu) = **key;
                 packets.pass(buffer, cpu, decoder, last, &mut self.packet_bytes);
+                first_gone(packets)
+            };
+            match following {
+                Some(stamp) => *head = Reverse((stamp, source)),
+                None => drop(PeekMut::pop(head)),
             }
-            next.extend(packets.first().filter(|first| *first < to).map(|first| Reverse((first, source))));
         }
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn metadata(facts: &RecordingFacts) -> Metadata {
             uuid: None,
             description: "CLOCK_MONOTONIC".to_owned(),
             frequency: 1_000_000_000,
+            absolute: None,
             // A Euclidean remainder is never negative, as CTF requires.
             offset_s: facts.offset_ns.div_euclid(1_000_000_000) as i64,
             offset: facts.offset_ns.rem_euclid(1_000_000_000) as u64,

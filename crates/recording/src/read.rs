@@ -58,7 +58,9 @@ impl RecordingFormat for Recording {
     fn recognises(path: &Path) -> bool {
         match read_facts(path) {
             Ok((_, _, facts)) => facts.text("tracer_name") == Some(TRACER),
-            Err(error) => !matches!(error, OpenError::NotARecording { .. }),
+            Err(OpenError::NotARecording { .. }) => false,
+            Err(OpenError::Metadata { .. }) => !is_by_another_tracer(path),
+            Err(_) => true,
         }
     }
 
@@ -282,6 +284,15 @@ pub fn read_stream(
     problems
 }
 
+/// Whether the metadata, which cannot be read as ours, names another tracer.
+fn is_by_another_tracer(path: &Path) -> bool {
+    let folder = Directory::at(path).and_then(|recording| recording.open(OsStr::new("kernel")));
+    let text = folder.and_then(|kernel| kernel.read_text("metadata", MAX_METADATA_BYTES));
+    let name = text.ok().and_then(|text| Some(text.split_once("tracer_name")?.1.trim_start().to_owned()));
+    let named = name.as_deref().and_then(|rest| rest.strip_prefix('=')).map(str::trim_start);
+    named.is_some_and(|named| !named.trim_start_matches('"').starts_with(TRACER))
+}
+
 fn cpu_of(buffer: Buffer, number: u32) -> Cpu {
     match buffer {
         Buffer::Life => Cpu::UNKNOWN,
@@ -293,6 +304,23 @@ fn cpu_of(buffer: Buffer, number: u32) -> Cpu {
 mod tests {
     use super::*;
     use crate::synthetic;
+
+    /// Another tracer's session may have a folder `kernel` with plain metadata too.
+    #[test]
+    fn damaged_metadata_is_ours_unless_it_names_another_tracer() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let kernel = folder.path().join("kernel");
+        std::fs::create_dir(&kernel).expect("a directory");
+        for (text, ours) in [
+            ("env { tracer_name = \"lttng-modules\"; }; trace {", false),
+            ("env { tracer_name=perf; }; trace {", false),
+            ("env { tracer_name = \"wakepath\"; }; trace {", true),
+            ("trace { major = 1;", true),
+        ] {
+            std::fs::write(kernel.join("metadata"), text).expect("a file");
+            assert_eq!(Recording::recognises(folder.path()), ours, "{text}");
+        }
+    }
 
     #[test]
     fn reading_reports_its_progress_and_what_it_cannot_read() {

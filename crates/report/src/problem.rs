@@ -50,6 +50,9 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
             DamageKind::BeginMissing { .. } => "begin_missing",
             DamageKind::EndMissing { .. } => "end_missing",
             DamageKind::CoarseClock => "coarse_clock",
+            DamageKind::LinesUnreadable { .. } => "lines_unreadable",
+            DamageKind::LinesLate { .. } => "lines_late",
+            DamageKind::RoundedStamps => "rounded_stamps",
         },
         ProblemKind::OneOfSeveral(_, kind) => code(kind),
     }
@@ -225,7 +228,24 @@ fn in_trace(damage: &DamageKind) -> String {
         DamageKind::CoarseClock => String::from(
             "the clock advances only with the timer tick: shorter times read as 0 (record with -C mono)",
         ),
+        DamageKind::LinesUnreadable { count: lines, first } => format!(
+            "{} not understood, the first is line {first}: their events are missing",
+            lines_were(*lines)
+        ),
+        DamageKind::LinesLate { count: lines, first } => format!(
+            "{} left out, the first is line {first}: each stands too far behind lines with later stamps, and from its \
+             stamp up to its CPU's next line nothing is known of that CPU",
+            lines_were(*lines)
+        ),
+        DamageKind::RoundedStamps => String::from(
+            "the stamps are exact to 1 us: shorter times read as 0 or 1 us (print nanoseconds: perf script --ns, \
+             trace-cmd report -t; or give the binary file)",
+        ),
     }
+}
+
+fn lines_were(lines: u64) -> String {
+    format!("{} {}", count(lines, "line"), was(lines))
 }
 
 fn list(names: &[String]) -> String {

@@ -232,6 +232,9 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::BeginMissing { cpu: 1, late_ns: 1_160_000_000 }),
         trace(DamageKind::EndMissing { cpu: 1, early_ns: 2_300_000_000 }),
         trace(DamageKind::CoarseClock),
+        trace(DamageKind::LinesUnreadable { count: 3, first: 17 }),
+        trace(DamageKind::LinesLate { count: 1, first: 70_000 }),
+        trace(DamageKind::RoundedStamps),
         ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
     ];
     let of = |kind| Problem::new(kind, Stamp::MIN, Stamp::MIN);

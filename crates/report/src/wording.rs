@@ -24,13 +24,22 @@ use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
 use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords};
 use wakepath_loaded::{
-    CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
+    CallName, Name, Names, Object, Problem, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
 };
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::escape::escape;
 use crate::escape::text;
 use crate::units::duration;
+
+/// The extent of an answer about all threads.
+pub(crate) fn all_threads(problems: &[Problem]) -> &'static str {
+    if problems.iter().any(|problem| problem.kind.lacks_cpus()) {
+        "the recorded CPUs"
+    } else {
+        "the whole machine"
+    }
+}
 
 /// The words for a segment without a thread.
 const IN_FLIGHT: &str = "a packet in flight";
@@ -480,5 +489,25 @@ pub fn joined_by(joined_by: JoinedBy) -> &'static str {
             "Its thread is approximate: the one that sent an answer on a connection at about the time at which the span ended"
         }
         JoinedBy::None => "Its thread is not known",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{Damage, DamageKind};
+    use wakepath_loaded::ProblemKind;
+
+    use super::*;
+
+    #[test]
+    fn without_a_cpu_all_threads_are_not_the_whole_machine() {
+        let at = Stamp::from_ns(0);
+        let problem = |kind| Problem { kind, from: at, to: at, thread: None, other_calls: 0 };
+        let cpus = DamageKind::CpusUnrecorded { cpus: vec![1], wakings: 3 };
+        let lacking = problem(ProblemKind::Trace(Damage::in_file(Path::new("t"), cpus)));
+        let suspended = problem(ProblemKind::Suspended(7));
+        assert_eq!(all_threads(&[]), "the whole machine");
+        assert_eq!(all_threads(std::slice::from_ref(&suspended)), "the whole machine");
+        assert_eq!(all_threads(&[suspended, lacking]), "the recorded CPUs");
     }
 }

@@ -81,7 +81,7 @@ pub fn crates_and_edges(metadata: &Metadata) -> (BTreeSet<String>, Vec<Edge>, Ve
         }
         for dependency in &package.dependencies {
             let Some(to) = dependency.name.strip_prefix(PREFIX) else { continue };
-            let why = if dependency.kind.as_deref() == Some("dev") { Use::Tests } else { Use::Product };
+            let why = if package.is_for_tests(dependency) { Use::Tests } else { Use::Product };
             edges.push(Edge { from: folder.clone(), to: to.to_owned(), why });
         }
         crates.insert(folder);

@@ -1,6 +1,6 @@
 //! The workspace's packages and their dependencies, read from `cargo metadata`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,6 +55,18 @@ pub struct Package {
     pub manifest_path: PathBuf,
     /// The dependencies in its manifest.
     pub dependencies: Vec<Dependency>,
+    /// Its features, each with what it turns on.
+    pub features: BTreeMap<String, Vec<String>>,
+}
+
+impl Package {
+    /// Whether a dependency is for tests: its own, or those of crates that turn on the feature `testing`.
+    pub fn is_for_tests(&self, dependency: &Dependency) -> bool {
+        let named = format!("dep:{}", dependency.name);
+        let mut by = self.features.iter().filter(|(_, on)| on.contains(&named)).peekable();
+        let by_testing = dependency.optional && by.peek().is_some() && by.all(|(name, _)| name == "testing");
+        dependency.kind.as_deref() == Some("dev") || by_testing
+    }
 }
 
 /// A dependency in a manifest.
@@ -64,6 +76,8 @@ pub struct Dependency {
     pub name: String,
     /// `None` for a normal dependency, else `dev` or `build`.
     pub kind: Option<String>,
+    /// Used with a feature alone.
+    pub optional: bool,
 }
 
 impl Metadata {

@@ -143,7 +143,7 @@ impl Numbering {
             }
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
             // The first process's id carries the host.
-            EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
+            EventKind::Mark(Mark::Started) | EventKind::Unrecorded => event.current = Tid(1).on(host),
             // These marks are about the host's own recording.
             EventKind::Mark(Mark::Observer(tid) | Mark::Target(tid) | Mark::Command { tgid: tid, .. }) => {
                 on(tid);
@@ -158,7 +158,6 @@ impl Numbering {
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)
-            | EventKind::Unrecorded
             | EventKind::Mark(_) => {
                 return host == HostIndex::default();
             }
@@ -502,6 +501,16 @@ mod tests {
             let clocks = Clocks { boottime_ns: 1, realtime_ns: 2, steal_ns: 0 };
             let read = numbered(&mut numbering, host, self::event(0, 0, EventKind::Clocks(clocks)));
             assert_eq!(read.kind, EventKind::Clocks(clocks));
+        }
+    }
+
+    /// Its threads may run there unseen, on each host.
+    #[test]
+    fn a_cpu_without_records_is_its_own_hosts() {
+        let mut numbering = Numbering::default();
+        for host in [A, B] {
+            let event = numbered(&mut numbering, host, event(3, 0, EventKind::Unrecorded));
+            assert_eq!((event.current.host(), numbering.cpu_of(event.cpu)), (host, Some((host, Cpu(3)))));
         }
     }
 

@@ -255,7 +255,7 @@ impl Timeline {
     }
 
     /// The state of a thread right after its wake-up. While a CPU has no records, the thread may run there unseen.
-    fn woken_state(&self, tid: Tid) -> CurrentState {
+    pub(crate) fn woken_state(&self, tid: Tid) -> CurrentState {
         if self.may_run_unseen(tid) {
             CurrentState::Unknown { lost_until: Some(Stamp::MAX) }
         } else {

@@ -2,4 +2,5 @@
 
 mod alike;
 mod perf;
+mod text;
 mod trace_cmd;

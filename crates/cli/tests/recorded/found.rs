@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{document, length, list, not_possible};
+use wakepath_harness::live::{document, length, list, not_possible, run};
 
 /// An unpacked file from that folder, in a folder of its own: a single file is `file`.
 fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
@@ -17,6 +17,9 @@ fn found(name: &str, shows: &str) -> Option<tempfile::TempDir> {
     let unpacked = match name.strip_suffix(".tar.xz") {
         Some(_) => {
             Command::new("tar").arg("-xJf").arg(packed).arg("-C").arg(into.path()).status().expect("tar")
+        }
+        None if !name.ends_with(".xz") => {
+            Command::new("cp").arg(packed).arg(into.path().join("file")).status().expect("cp")
         }
         None => {
             let file = std::fs::File::create(into.path().join("file")).expect("room");
@@ -61,6 +64,10 @@ fn cpus_whose_files_are_missing_are_said_and_claim_no_wait() {
     assert_eq!(codes(&info), ["cpus_unrecorded"], "{info}");
     let text = list(&info["problems"])[0]["text"].as_str().expect("a text");
     assert!(text.contains("CPUs 1-3 were not recorded, though 469 wake-ups"), "{text}");
+    for ask in [&["path"][..], &["latency", "runqueue", "-a", "-i"]] {
+        let (out, _) = run(folder.path(), &[ask, &["."]].concat(), 0);
+        assert!(out.contains("the recorded CPUs") && !out.contains("whole machine"), "{out}");
+    }
 }
 
 #[test]
@@ -114,4 +121,71 @@ fn before_the_first_tracepoint_nothing_is_known() {
         return;
     };
     assert!(time(folder.path(), 8815, "running") <= 940_600);
+}
+
+#[test]
+fn traces_without_the_kernels_switches_are_refused_with_what_they_hold() {
+    for (name, holds) in [
+        ("ust-only.tar.xz", "holds traces of programs only (LTTng-UST)"),
+        ("kernel-without-switches.tar.xz", "holds no switches of threads (it holds "),
+    ] {
+        let Some(folder) = found(name, "a trace without switches is refused with what it holds") else {
+            return;
+        };
+        is_refused_by_each_verb(folder.path(), ".", holds);
+    }
+}
+
+#[test]
+fn a_file_without_switches_is_refused_by_each_verb_with_its_own_reason() {
+    for (name, says) in [
+        (
+            "perf-switch-records.data",
+            "holds switch records (perf record --switch-events), which are not read",
+        ),
+        ("perf-p-without-events.data.xz", "sched:sched_switch was recorded and did not occur"),
+    ] {
+        let Some(folder) = found(name, "files without switches are refused") else { return };
+        is_refused_by_each_verb(folder.path(), "file", says);
+    }
+}
+
+#[test]
+fn a_trace_that_perf_converted_is_read_without_a_date() {
+    let Some(folder) = found("perf-convert-to-ctf.tar.xz", "CTF by perf is read") else { return };
+    let info = document(folder.path(), &["info", "."]);
+    let events = &info["events"];
+    assert_eq!((&events["switch"], &events["waking"]), (&562.into(), &346.into()), "{info}");
+    assert_eq!(info["origin_realtime_ns"], Value::Null, "{info}");
+    // Each event names its CPU: none is missing.
+    assert_eq!(codes(&info), ["states_undescribed", "late_wakings"], "{info}");
+}
+
+#[test]
+fn a_session_that_babeltrace_wrote_is_lttngs() {
+    let Some(folder) = found("babeltrace2-written-session.tar.xz", "a session of babeltrace2 is read") else {
+        return;
+    };
+    let whole = document(folder.path(), &["info", "session"]);
+    let kernel = document(folder.path(), &["info", "session/kernel"]);
+    assert_eq!(whole["hosts"], kernel["hosts"]);
+}
+
+#[test]
+fn an_empty_file_is_said_to_be_empty_by_each_verb() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(folder.path().join("perf.data"), []).expect("room");
+    is_refused_by_each_verb(folder.path(), "perf.data", "perf.data is empty: nothing was written");
+}
+
+fn is_refused_by_each_verb(folder: &Path, file: &str, says: &str) {
+    for verb in [
+        &["path", file][..],
+        &["info", file],
+        &["latency", "runqueue", "-i", file],
+        &["export", "--format", "perfetto", "-o", "out", file],
+    ] {
+        let (out, error) = run(folder, verb, 3);
+        assert!(out.is_empty() && error.contains(says), "{verb:?}: {out}{error}");
+    }
 }

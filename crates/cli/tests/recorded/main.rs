@@ -8,5 +8,6 @@ mod hosts;
 mod labels;
 mod program;
 mod requests;
+mod text_trace;
 mod trace_dat;
 mod traces;

@@ -1,5 +1,7 @@
 //! Numbers at any bit position in bytes.
 
+use super::run::Stop;
+
 /// `bits` bits, 1 to 64, from bit `at` in `bytes` on; `None` if some are missing. A little-endian number's bits count
 /// from a byte's least significant bit, a big-endian number's from the most significant.
 #[inline]
@@ -37,6 +39,29 @@ pub(super) fn number(bytes: &[u8], at: u64, bits: u32, big: bool) -> Option<u64>
         all >> shift
     };
     Some(value as u64 & mask)
+}
+
+/// A number with 7 bits in each byte, the lowest first; the last byte has no eighth bit. `at` moves behind it.
+#[inline]
+pub(super) fn leb128(bytes: &[u8], at: &mut u64, with_sign: bool) -> Result<u64, Stop> {
+    let rest = bytes.get((*at / 8) as usize..).ok_or(Stop::Short)?;
+    let mut value = 0_u128;
+    // Ten bytes hold 64 bits; more only repeat the sign.
+    for (index, &byte) in rest.iter().enumerate() {
+        if index == 10 {
+            return Err(Stop::Large);
+        }
+        value |= u128::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            *at += (index as u64 + 1) * 8;
+            let bits = 7 * (index as u32 + 1);
+            let unused = 128 - bits;
+            let whole = if with_sign { ((value << unused) as i128) >> unused } else { value as i128 };
+            let fits = if with_sign { i64::try_from(whole).is_ok() } else { u64::try_from(value).is_ok() };
+            return if fits { Ok(whole as u64) } else { Err(Stop::Large) };
+        }
+    }
+    Err(Stop::Short)
 }
 
 /// The lowest `bits` bits as two's complement.

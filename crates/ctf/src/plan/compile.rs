@@ -7,7 +7,8 @@ use super::run::MAX_LOOP_DEPTH;
 use super::scope::{References, Scopes};
 use super::{Choice, Count, EventPart, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Plan};
 use crate::schema::{
-    ByteOrder, Encoding, Field, FieldType, Integer, Mapping, StreamClass, Structure, Variant, shown,
+    ByteOrder, Encoding, Field, FieldType, Integer, Mapping, Range, Selector, StreamClass, Structure,
+    Variant, shown,
 };
 
 /// Why a type cannot be decoded.
@@ -120,8 +121,8 @@ impl<'a> Compiler<'a> {
                 4 => EventPart::Context,
                 _ => EventPart::Payload,
             };
-            // A structure without members takes no room, not even for alignment.
-            if !structure.fields.is_empty() {
+            // A structure without members takes no room, but for its own alignment.
+            if !structure.fields.is_empty() || structure.align > 1 {
                 self.align(structure.aligned());
                 self.members(&structure.fields, prefix, want)?;
             }
@@ -169,6 +170,14 @@ impl<'a> Compiler<'a> {
         match ty {
             FieldType::Integer(integer) => self.number(at, ty, integer, &[]),
             FieldType::Enumeration(integer, mappings) => self.number(at, ty, integer, mappings),
+            FieldType::Leb128(integer, mappings) => {
+                let slot = self.slot(at, ty)?;
+                self.align(8);
+                let register = self.register_for(at, integer, mappings)?;
+                self.push(Op::Leb128 { slot, register, signed: integer.signed });
+                self.known = self.known.plus_any(8);
+                Ok(())
+            }
             FieldType::Float(float) => {
                 let slot = self.slot(at, ty)?;
                 self.align(float.align);
@@ -216,7 +225,11 @@ impl<'a> Compiler<'a> {
             }
             Want::Header => Ok(match ty {
                 FieldType::Integer(integer) if integer.clock.is_some() => integer.bits as u16,
-                FieldType::Integer(_) | FieldType::Enumeration(..) if at.name == "id" => 0,
+                FieldType::Integer(_) | FieldType::Enumeration(..) | FieldType::Leb128(..)
+                    if at.name == "id" =>
+                {
+                    0
+                }
                 _ => NONE,
             }),
         }
@@ -261,17 +274,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<(), PlanError> {
         let slot = self.slot(at, ty)?;
         self.align(integer.align);
-        let mut register = NONE;
-        if let Some(path) = self.references.path(&self.scopes, at.name) {
-            register = self.next_register;
-            if register == 256 {
-                return Err(PlanError::Fields);
-            }
-            self.next_register += 1;
-            let mappings = mappings.to_vec();
-            self.event_paths.push(path.clone());
-            self.referred.insert(path, Referred { register, signed: integer.signed, mappings });
-        }
+        let register = self.register_for(at, integer, mappings)?;
         let big = integer.byte_order == ByteOrder::Big && integer.bits != 8;
         let in_bytes = self.known.padding(8) == Some(0);
         match (integer.bits, integer.signed) {
@@ -294,6 +297,25 @@ impl<'a> Compiler<'a> {
         }
         self.known = self.known.plus(integer.bits.into());
         Ok(())
+    }
+
+    /// The register to keep a number in, if another field refers to it.
+    fn register_for(
+        &mut self,
+        at: At<'_>,
+        integer: &Integer,
+        mappings: &[Mapping],
+    ) -> Result<u16, PlanError> {
+        let Some(path) = self.references.path(&self.scopes, at.name) else { return Ok(NONE) };
+        let register = self.next_register;
+        if register == 256 {
+            return Err(PlanError::Fields);
+        }
+        self.next_register += 1;
+        let mappings = mappings.to_vec();
+        self.event_paths.push(path.clone());
+        self.referred.insert(path, Referred { register, signed: integer.signed, mappings });
+        Ok(register)
     }
 
     fn refer(&self, at: At<'_>, reference: &str) -> Result<&Referred, PlanError> {
@@ -405,16 +427,16 @@ impl<'a> Compiler<'a> {
         let group = self.group(at, ty)?;
         let index = u16::try_from(self.plan.choices.len()).map_err(|_| PlanError::Fields)?;
         let bias = if tag.signed { 1 << 63 } else { 0 };
-        self.plan.choices.push(Choice { register: tag.register, bias, ranges: Vec::new() });
+        self.plan.choices.push(Choice { register: tag.register, bias, ranges: Vec::new(), otherwise: None });
         self.push(Op::Choose(index));
         let before = self.known;
         let (mut after, mut jumps) = (None::<Known>, Vec::new());
         self.scopes.enter(at.name);
-        for option in &variant.options {
+        for (number, option) in variant.options.iter().enumerate() {
             self.land();
             let from = self.here();
-            let named = tag.mappings.iter().filter(|mapping| mapping.name == option.name);
-            let ranges = named.filter_map(|mapping| range(mapping, tag.signed)).map(|(a, b)| (a, b, from));
+            let ranges = values(variant, number, option, &tag).into_iter();
+            let ranges = ranges.filter_map(|values| range(values, tag.signed)).map(|(a, b)| (a, b, from));
             self.plan.choices[usize::from(index)].ranges.extend(ranges);
             self.known = before;
             let label = shown(&option.name);
@@ -429,6 +451,10 @@ impl<'a> Compiler<'a> {
         let end = self.here();
         for jump in jumps {
             self.plan.ops[jump] = Op::Jump(end);
+        }
+        if let Selector::Optional(_) = variant.selector {
+            self.plan.choices[usize::from(index)].otherwise = Some(end);
+            after = after.map(|after| after.or(before));
         }
         self.known = after.unwrap_or(before);
         self.close(group);
@@ -472,12 +498,29 @@ impl<'a> Compiler<'a> {
 }
 
 fn join(prefix: &str, name: &str) -> String {
-    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+    match (prefix, name) {
+        ("", name) => name.to_owned(),
+        // An option without a name is its variant.
+        (prefix, "") => prefix.to_owned(),
+        (prefix, name) => format!("{prefix}.{name}"),
+    }
 }
 
-/// A tag's values for an option, in the order of unsigned numbers.
-fn range(mapping: &Mapping, signed: bool) -> Option<(u64, u64)> {
+/// A tag's values for an option.
+fn values(variant: &Variant, number: usize, option: &Field, tag: &Referred) -> Vec<Range> {
+    match &variant.selector {
+        Selector::Names => {
+            let named = tag.mappings.iter().filter(|mapping| mapping.name == option.name);
+            named.map(|mapping| (mapping.from, mapping.to)).collect()
+        }
+        Selector::Ranges(ranges) => ranges.get(number).cloned().unwrap_or_default(),
+        Selector::Optional(ranges) => ranges.clone(),
+    }
+}
+
+/// Values in the order of unsigned numbers, as far as the tag has them.
+fn range((first, last): Range, signed: bool) -> Option<(u64, u64)> {
     let (least, most) = if signed { (i64::MIN.into(), i64::MAX.into()) } else { (0, i128::from(u64::MAX)) };
-    let (from, to) = (mapping.from.max(least), mapping.to.min(most));
+    let (from, to) = (first.max(least), last.min(most));
     (from <= to).then(|| ((from - least) as u64, (to - least) as u64))
 }

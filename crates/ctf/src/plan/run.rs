@@ -1,6 +1,6 @@
 //! Runs a plan over an event's bytes.
 
-use super::bits::{number, signed};
+use super::bits::{leb128, number, signed};
 use super::{Count, NONE, Op, Plan, Visitor};
 
 /// The values to which later fields refer: lengths of sequences, tags of variants.
@@ -37,6 +37,8 @@ pub(crate) enum Stop {
     Short,
     /// A variant's tag has this value, which selects no option.
     Tag(u64),
+    /// A number with more than 64 bits.
+    Large,
     /// An array whose elements have no size.
     Empty,
 }
@@ -140,6 +142,19 @@ impl Plan {
                 Op::Close(slot) => visitor.close(slot),
                 // Operations without a fixed size.
                 _ if FIXED => return Err(Stop::Short),
+                Op::Leb128 { slot, register, signed } => {
+                    let value = leb128(bytes, &mut at, signed)?;
+                    if register != NONE {
+                        registers.set(register, value);
+                    }
+                    if slot != NONE {
+                        if signed {
+                            visitor.signed(slot, value as i64)
+                        } else {
+                            visitor.unsigned(slot, value)
+                        }
+                    }
+                }
                 Op::Text(slot) => {
                     let text = text(bytes, &mut at)?;
                     visitor.bytes(slot, text);
@@ -216,7 +231,8 @@ impl Plan {
                     let value = registers.get(choice.register);
                     let biased = value.wrapping_add(choice.bias);
                     let found = choice.ranges.iter().find(|(from, to, _)| (*from..=*to).contains(&biased));
-                    next = found.ok_or(Stop::Tag(value))?.2 as usize;
+                    let to = found.map(|(_, _, to)| *to).or(choice.otherwise);
+                    next = to.ok_or(Stop::Tag(value))? as usize;
                 }
                 Op::Jump(to) => next = to as usize,
             }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::schema::{FieldType, StreamClass, Structure};
 
 /// An event's structures, in order, by their names in paths.
-pub(super) const ROOTS: [&str; 6] = [
+pub(crate) const ROOTS: [&str; 6] = [
     "trace.packet.header",
     "stream.packet.context",
     "stream.event.header",
@@ -131,8 +131,11 @@ impl References {
 
     fn walk_type<'a>(&mut self, name: &'a str, ty: &'a FieldType, scopes: &mut Scopes<'a>) {
         match ty {
-            FieldType::Integer(_) | FieldType::Enumeration(..) | FieldType::Float(_) | FieldType::Text(_) => {
-            }
+            FieldType::Integer(_)
+            | FieldType::Enumeration(..)
+            | FieldType::Float(_)
+            | FieldType::Text(_)
+            | FieldType::Leb128(..) => {}
             FieldType::Array(element, _) => self.walk_type(name, element, scopes),
             FieldType::Sequence(element, length) => {
                 self.refer(length, scopes);

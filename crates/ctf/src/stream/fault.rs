@@ -49,6 +49,8 @@ pub enum FaultKind {
         "event `{event}` has a variant of tag {tag}, which none of its options is for; the rest of its packet is skipped"
     )]
     Tag { event: String, tag: u64 },
+    #[error("event `{event}` has a number of more than 64 bits; the rest of its packet is skipped")]
+    Large { event: String },
     #[error("event `{event}` has no size; the rest of its packet is skipped")]
     Empty { event: String },
     #[error("cannot be read: {0}")]
@@ -61,6 +63,7 @@ impl FaultKind {
         match stop {
             Stop::Short => Self::EventCut { event },
             Stop::Tag(tag) => Self::Tag { event, tag },
+            Stop::Large => Self::Large { event },
             Stop::Empty => Self::Empty { event },
         }
     }

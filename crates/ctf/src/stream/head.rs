@@ -1,7 +1,7 @@
 //! Event headers: the event's id and stamp.
 
 use crate::plan::{Plan, Registers, Stop, Visitor};
-use crate::schema::{ByteOrder, FieldType, Integer, StreamClass};
+use crate::schema::{ByteOrder, FieldType, Integer, Selector, StreamClass};
 
 /// The form of a stream's event headers.
 #[derive(Debug)]
@@ -151,6 +151,7 @@ fn is_lttng(stream: &StreamClass, id_bits: u32, align: u32, stamp_bits: u32) -> 
         && tag.name == "id"
         && id_too.name == "id"
         && variant.tag == "id"
+        && variant.selector == Selector::Names
         && plain(id, id_bits, align)
         && compact.align <= low_align
         && extended.align <= 8

@@ -253,7 +253,9 @@ fn clock_name(structure: &Structure) -> Option<&str> {
 
 fn clock_of(ty: &FieldType) -> Option<&str> {
     match ty {
-        FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => integer.clock.as_deref(),
+        FieldType::Integer(integer) | FieldType::Enumeration(integer, _) | FieldType::Leb128(integer, _) => {
+            integer.clock.as_deref()
+        }
         FieldType::Struct(structure) => clock_name(structure),
         FieldType::Variant(variant) => variant.options.iter().find_map(|field| clock_of(&field.ty)),
         FieldType::Array(element, _) | FieldType::Sequence(element, _) => clock_of(element),

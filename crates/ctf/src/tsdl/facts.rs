@@ -41,24 +41,22 @@ pub fn read_facts(text: &str) -> Result<Facts, TsdlError> {
     let mut block: Option<&str> = None;
     while let Some(token) = lexer.next()? {
         match token {
-            Token::Sign('{') => {
-                match block.take() {
-                    Some("trace") => {
-                        let properties = properties(&mut lexer)?;
-                        let text = text_of(&properties, "uuid");
-                        let read = text.and_then(read_uuid);
-                        uuid = Some(read.ok_or_else(|| lexer.error("the trace block has no uuid"))?);
-                    }
-                    Some("env") => env = Some(properties(&mut lexer)?),
-                    Some("clock") => {
-                        let properties = properties(&mut lexer)?;
-                        clock = Some(read_clock(&properties).ok_or_else(|| {
-                        lexer.error("the clock block lacks name, freq, offset_s or offset, or they are out of range")
-                    })?);
-                    }
-                    _ => skip_block(&mut lexer)?,
+            Token::Sign('{') => match block.take() {
+                Some("trace") => {
+                    let properties = properties(&mut lexer)?;
+                    let text = text_of(&properties, "uuid");
+                    let read = text.and_then(read_uuid);
+                    uuid = Some(read.ok_or_else(|| lexer.error("the trace block has no uuid"))?);
                 }
-            }
+                Some("env") => env = Some(properties(&mut lexer)?),
+                Some("clock") => {
+                    let properties = properties(&mut lexer)?;
+                    clock = Some(read_clock(&properties).ok_or_else(|| {
+                        lexer.error("the clock block lacks name or freq, or a number in it is out of range")
+                    })?);
+                }
+                _ => skip_block(&mut lexer)?,
+            },
             Token::Sign(';') => block = None,
             Token::Word(word) if block.is_none() => block = Some(word),
             _ => {}
@@ -142,17 +140,21 @@ fn skip_block(lexer: &mut Lexer<'_>) -> Result<(), TsdlError> {
 
 fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
     let number = |key: &str| number_of(properties, key);
+    // CTF's defaults (section 8).
+    let or_0 = |key: &str| number(key).unwrap_or(0);
     Some(Clock {
         name: text_of(properties, "name")?.to_owned(),
         uuid: text_of(properties, "uuid").and_then(read_uuid),
         description: text_of(properties, "description").unwrap_or_default().to_owned(),
         frequency: u64::try_from(number("freq")?).ok().filter(|&hertz| hertz > 0)?,
-        offset_s: number("offset_s")?,
-        offset: u64::try_from(number("offset")?).ok()?,
+        offset_s: or_0("offset_s"),
+        offset: u64::try_from(or_0("offset")).ok()?,
+        absolute: None,
     })
 }
 
-pub(super) fn read_uuid(text: &str) -> Option<[u8; 16]> {
+/// A uuid in its text form.
+pub(crate) fn read_uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|&c| c != '-').collect();
     if digits.len() != 32 || !digits.is_ascii() {
         return None;

@@ -3,19 +3,20 @@
 use std::borrow::Cow;
 
 use super::lexer::TsdlError;
+use crate::json::JsonError;
 
 /// Why a metadata file cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum MetadataError {
-    #[error("metadata is of CTF 2, which is not read; only CTF 1.8 is")]
-    Ctf2,
     #[error("metadata packet at byte {offset} {why}")]
     Packet { offset: usize, why: String },
     #[error("metadata is neither TSDL text nor packets of it")]
     NotText,
     #[error(transparent)]
     Tsdl(#[from] TsdlError),
+    #[error(transparent)]
+    Json(#[from] JsonError),
 }
 
 /// The number at a metadata packet's beginning (CTF 1.8, section 7.1).
@@ -28,12 +29,8 @@ const HEADER: usize = 37;
 /// replaced: comments may have any encoding.
 ///
 /// # Errors
-/// When it is not CTF 1.8, or a packet is broken.
+/// When it is no text, or a packet is broken.
 pub fn text_of_file(bytes: &[u8]) -> Result<Cow<'_, str>, MetadataError> {
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if let Some(0x1e | b'[' | b'{') = first {
-        return Err(MetadataError::Ctf2);
-    }
     let word = |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
     let Some(magic) = word(0) else { return Ok(String::from_utf8_lossy(bytes)) };
     let number: fn([u8; 4]) -> u32 = match magic {

@@ -77,7 +77,9 @@ impl Names {
 pub(super) fn parts(ty: &FieldType) -> usize {
     1 + match ty {
         FieldType::Integer(_) | FieldType::Float(_) | FieldType::Text(_) => 0,
-        FieldType::Enumeration(_, mappings) => mappings.iter().map(|mapping| name_parts(&mapping.name)).sum(),
+        FieldType::Enumeration(_, mappings) | FieldType::Leb128(_, mappings) => {
+            mappings.iter().map(|mapping| name_parts(&mapping.name)).sum()
+        }
         FieldType::Array(element, _) => parts(element),
         FieldType::Sequence(element, length) => length.len() / 16 + parts(element),
         FieldType::Struct(structure) => field_parts(&structure.fields),
@@ -98,7 +100,11 @@ const fn name_parts(name: &str) -> usize {
 pub(super) fn depth(ty: &FieldType) -> usize {
     let deepest = |fields: &[Field]| fields.iter().map(|field| depth(&field.ty)).max();
     match ty {
-        FieldType::Integer(_) | FieldType::Float(_) | FieldType::Text(_) | FieldType::Enumeration(..) => 1,
+        FieldType::Integer(_)
+        | FieldType::Float(_)
+        | FieldType::Text(_)
+        | FieldType::Enumeration(..)
+        | FieldType::Leb128(..) => 1,
         FieldType::Array(element, _) | FieldType::Sequence(element, _) => 1 + depth(element),
         FieldType::Struct(structure) => 1 + deepest(&structure.fields).unwrap_or(0),
         FieldType::Variant(variant) => 1 + deepest(&variant.options).unwrap_or(0),

@@ -207,6 +207,7 @@ impl<'a> Reader<'a> {
             frequency: 1_000_000_000,
             offset_s: 0,
             offset: 0,
+            absolute: None,
         };
         while let Some((key, value)) = self.property()? {
             let Value::Tokens(value) = value else { continue };
@@ -225,6 +226,7 @@ impl<'a> Reader<'a> {
                     clock.offset_s = self.number(&value, "a clock's offset_s is no number of seconds")?;
                 }
                 "offset" => clock.offset = self.number(&value, "a clock's offset is no number of ticks")?,
+                "absolute" => clock.absolute = Some(matches!(&*value.text(), "TRUE" | "true" | "1")),
                 _ => {}
             }
         }

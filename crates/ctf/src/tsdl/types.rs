@@ -6,7 +6,7 @@ use super::lexer::{Token, TsdlError};
 use super::names::{Kind, MAX_DEPTH, Names, depth, parts};
 use super::tokens::{Tokens, Value, shown};
 use crate::schema::{
-    Base, ByteOrder, Encoding, Field, FieldType, Float, Integer, Mapping, Structure, Variant,
+    Base, ByteOrder, Encoding, Field, FieldType, Float, Integer, Mapping, Selector, Structure, Variant,
 };
 
 /// Reads types and keeps their names.
@@ -255,7 +255,8 @@ impl<'a> Types<'a> {
                 _ => return Err(self.tokens.error("no variant")),
             }
         };
-        let ty = FieldType::Variant(Variant { tag: tag.unwrap_or_default(), options });
+        let ty =
+            FieldType::Variant(Variant { tag: tag.unwrap_or_default(), options, selector: Selector::Names });
         if let (Some(name), true) = (name, declared) {
             self.declare(Kind::Variant, name, &ty)?;
         }

@@ -7,7 +7,8 @@ use crate::schema::{
     Base, ByteOrder, Clock, Encoding, EnvValue, Field, FieldType, Integer, Mapping, Metadata, Structure,
 };
 
-/// The metadata as TSDL text.
+/// The metadata as TSDL text. TSDL has no words for CTF 2's own types: numbers with 7 bits in each byte, and variants
+/// chosen by ranges.
 pub fn write(metadata: &Metadata) -> String {
     let mut text = Text {
         out: String::from("/* CTF 1.8 */\n"),
@@ -146,7 +147,9 @@ impl Text {
     /// The text before a field's name, and the text behind it.
     fn declarator(&self, ty: &FieldType) -> (String, String) {
         match ty {
-            FieldType::Integer(integer) => (self.name(integer), String::new()),
+            FieldType::Integer(integer) | FieldType::Leb128(integer, _) => {
+                (self.name(integer), String::new())
+            }
             FieldType::Enumeration(integer, mappings) => {
                 let names: Vec<_> = mappings.iter().map(mapping_text).collect();
                 (format!("enum : {} {{ {} }}", self.name(integer), names.join(", ")), String::new())
@@ -202,7 +205,9 @@ fn collect_all(structure: &Structure, into: &mut Vec<Integer>) {
 
 fn collect(ty: &FieldType, into: &mut Vec<Integer>) {
     match ty {
-        FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => into.push(integer.clone()),
+        FieldType::Integer(integer) | FieldType::Enumeration(integer, _) | FieldType::Leb128(integer, _) => {
+            into.push(integer.clone())
+        }
         FieldType::Array(element, _) | FieldType::Sequence(element, _) => collect(element, into),
         FieldType::Struct(structure) => collect_all(structure, into),
         FieldType::Variant(variant) => variant.options.iter().for_each(|field| collect(&field.ty, into)),

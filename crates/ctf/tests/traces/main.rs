@@ -1,6 +1,9 @@
 //! Traces in the Common Trace Format: metadata as text, packets and streams, sound and damaged.
 
 mod babeltrace2;
+mod json;
+mod json_classes;
+mod json_refused;
 mod packets;
 mod streams;
 mod text;

@@ -23,6 +23,7 @@ fn metadata(env: Vec<(String, EnvValue)>, uuid: [u8; 16], offset_s: i64, offset:
             uuid: None,
             description: "braces } and quotes \" in a text".to_owned(),
             frequency: 1_000_000_000,
+            absolute: None,
             offset_s,
             offset,
         }],
@@ -111,8 +112,16 @@ fn an_error_names_its_line() {
     let text = write(&metadata(vec![], [0; 16], 0, 0));
     for (from, to, error) in [
         ("clock {", "clack {", "the metadata ends without a clock block"),
-        ("freq = 1000000000;", "freq = 0;", "the clock block lacks name, freq, offset_s or offset"),
-        ("offset = 0;", "offset = -1;", "the clock block lacks name, freq, offset_s or offset"),
+        (
+            "freq = 1000000000;",
+            "freq = 0;",
+            "the clock block lacks name or freq, or a number in it is out of range",
+        ),
+        (
+            "offset = 0;",
+            "offset = -1;",
+            "the clock block lacks name or freq, or a number in it is out of range",
+        ),
         ("freq = 1000000000;", "freq = 99999999999999999999;", "number too large"),
         ("freq = 1000000000;", "freq = 1x;", "1x is not a number"),
         ("inner;\n\t};\n};", "inner;", "a block does not end"),

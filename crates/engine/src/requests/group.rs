@@ -258,3 +258,29 @@ impl Blockers {
         blockers
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_that_blocked_each_of_the_slow_ones_longer_than_the_usual_ones_comes_first() {
+        let of = |name: &str| BlockerOf::Operation(Operation { service: "bank".into(), name: name.into() });
+        let mut blockers = Blockers::default();
+        for (name, is_asked, ns) in
+            [("A", true, 10), ("P", true, 60), ("P", true, 40), ("P", false, 400), ("Z", false, 30)]
+        {
+            blockers.add(of(name), is_asked, ns);
+        }
+        // Per request: 50 less 40 for `P`, 5 for `A`, and less than none for `Z`.
+        let found = blockers.finish(PerGroup { asked: 2, usual: 10 });
+        let blocker = |name, (asked, usual), (all, others)| Blocker {
+            of: of(name),
+            total_ns: PerGroup { asked, usual },
+            blocked: PerGroup { asked: all, usual: others },
+        };
+        let expected =
+            [blocker("P", (100, 400), (2, 1)), blocker("A", (10, 0), (1, 0)), blocker("Z", (0, 30), (0, 1))];
+        assert_eq!(found, expected);
+    }
+}

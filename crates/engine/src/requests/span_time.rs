@@ -28,7 +28,7 @@ impl SpanTime {
     /// The time since an origin, ns; below 0 before it.
     pub fn since_origin(self, origin: Stamp<Reference>) -> i64 {
         let ns = self.ns - i128::from(origin.ns());
-        i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
+        ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
     /// The stamp; the clock's beginning for a time before it.

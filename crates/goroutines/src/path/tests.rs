@@ -1,11 +1,11 @@
 //! Drawn goroutines' paths.
 
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, Via, WaitId};
-use wakepath_event::{GoStep, GoroutineStep, Tid};
+use wakepath_critical_path::{Basis, Cause, ProblemKind, Segment, SegmentKind, Via, WaitId};
+use wakepath_event::{GoStep, GoroutineStep, LostRecords, Tid};
 use wakepath_wait_graph::Graph;
 
-use crate::drawn::{drawn, drawn_over, drawn_without, stamp};
+use crate::drawn::{drawn, drawn_over, drawn_with_lost, drawn_without, stamp};
 use crate::{GoWait, GoWindow, GoroutineIndex, Goroutines, path};
 
 #[track_caller]
@@ -216,6 +216,35 @@ fn a_thread_that_waits_while_it_runs_a_goroutine_leads_to_the_threads_and_gorout
             (None, 0, Via::Window),
         ]
     );
+}
+
+#[test]
+fn a_wait_for_a_thread_that_ran_two_goroutines_shows_the_time_of_each() {
+    let drawn = drawn_over(
+        "0 ==....1==
+         1 =========",
+        "0 =========
+         1 ====qqqqq
+         2@1 ____=====",
+    );
+    assert_eq!(drawn.line(0), "001122200");
+}
+
+#[test]
+fn records_lost_while_a_thread_ran_the_goroutine_are_a_problem_of_its_path() {
+    // The goroutine runs in columns 0, 1 and 5 to 7.
+    for (lost, from_to) in [(&[][..], None), (&[(3, 4)], None), (&[(6, 7)], Some((6, 7)))] {
+        let drawn = drawn_with_lost("0 ==qqq===", LostRecords::Sockets, lost);
+        let problems = drawn.path_of(0, 0, 8).path.problems;
+        let found = problems.iter().map(|problem| {
+            let ProblemKind::RecordsLost { of, records, places, .. } = problem.kind else {
+                panic!("{problem:?}");
+            };
+            (of, records, places, problem.from, problem.to)
+        });
+        let expected = from_to.map(|(from, to)| (LostRecords::Sockets, 2, 1, stamp(from), stamp(to)));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::from_iter(expected), "lost: {lost:?}");
+    }
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::io;
 use std::path::Path;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_ctf::schema::Clock;
+use wakepath_ctf::schema::{Clock, EventClass};
 use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
 use wakepath_event::{Cpu, Damage, DamageKind, Event, Tid};
 
-use super::fields::Values;
+use super::fields::{Values, names_cpu};
 use super::joined::Joined;
 use crate::kind::Kind;
 use crate::normalise::Normaliser;
@@ -22,6 +22,8 @@ pub(super) struct Cursor<'a> {
     stream: &'a Joined,
     /// The stream's class has switches: without them, a stream shows nothing of who had the CPU.
     has_switches: bool,
+    /// Each event names its CPU.
+    has_cpus: bool,
     reader: Reader<'a, &'a Joined>,
     values: Values,
     cpu: Cpu,
@@ -57,7 +59,8 @@ impl<'a> Cursor<'a> {
             kinds,
             clock: plans.class(0).and_then(|class| class.clock),
             stream,
-            has_switches: has_switches(plans, stream),
+            has_switches: has(plans, stream, |event| Kind::from_event(&event.name) == Kind::Switch),
+            has_cpus: stream.first.is_some() && has(plans, stream, names_cpu),
             reader: Reader::new(plans, stream)?,
             values: Values::default(),
             cpu: Cpu::UNKNOWN,
@@ -89,25 +92,25 @@ impl<'a> Cursor<'a> {
     pub fn begins_late(&self) -> Option<(Cpu, Stamp<Local>)> {
         let first = self.stream.first.filter(|first| first.sequence.is_some_and(|sequence| sequence > 0))?;
         let first = self.has_switches.then_some(first)?;
-        Some((self.stream.cpu(), self.ns(first.begin?)))
+        Some((self.cpu(), self.ns(first.begin?)))
     }
 
     /// Notes the stream's lost packets between the trace's begin and its own first packet.
     pub fn miss_begin(&mut self, from: Stamp<Local>, to: Stamp<Local>) {
         self.behind_loss.extend(self.next.replace(Next::Late(from, to)));
         self.behind_loss.rotate_right(usize::from(self.behind_loss.len() > 1));
-        let kind = DamageKind::BeginMissing { cpu: self.stream.cpu().0.into(), late_ns: to.since(from) };
+        let kind = DamageKind::BeginMissing { cpu: self.cpu().0.into(), late_ns: to.since(from) };
         self.damages.push(Damage::in_file(Path::new(self.stream.name()), kind));
     }
 
     /// The stream's CPU.
     fn cpu(&self) -> Cpu {
-        self.stream.cpu()
+        if self.has_cpus { Cpu::UNKNOWN } else { self.stream.cpu() }
     }
 
     /// The CPU with its switches in this stream.
     pub fn covers(&self) -> Option<Cpu> {
-        self.has_switches.then(|| self.cpu())
+        (self.has_switches && !self.has_cpus).then(|| self.cpu())
     }
 
     /// Goes to the next used item.
@@ -136,7 +139,7 @@ impl<'a> Cursor<'a> {
                 }
                 Some(Item::Packet(packet)) => {
                     let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
-                    self.cpu = cpu.map_or_else(|| self.stream.cpu(), Cpu::numbered);
+                    self.cpu = cpu.map_or_else(|| self.cpu(), Cpu::numbered);
                     self.complete_until = packet.end;
                 }
                 Some(Item::Fault(fault)) => {
@@ -253,12 +256,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether the events of a stream may be switches. A stream without a packet may have any.
-fn has_switches(plans: &Plans, stream: &Joined) -> bool {
+/// Whether a stream may have such events. A stream without a packet may have any.
+fn has(plans: &Plans, stream: &Joined, is_such: impl Fn(&EventClass) -> bool) -> bool {
     let Some(id) = stream.first.map(|first| first.stream.unwrap_or(0)) else { return true };
     let class = plans.metadata().streams.iter().find(|class| class.id == id);
-    let is_switch = |name: &str| Kind::from_event(name) == Kind::Switch;
-    class.is_none_or(|class| class.events.iter().any(|event| is_switch(&event.name)))
+    class.is_none_or(|class| class.events.iter().any(is_such))
 }
 
 /// Notes each stream without its first packets: its CPU has no records between the trace's begin and the stream's.

@@ -1,4 +1,4 @@
-//! LTTng events from all generations, by name, and their fields to read.
+//! LTTng events from all generations, by name, and their fields to read; also perf's, converted by `perf data convert`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,10 +9,14 @@ use wakepath_ctf::stream::Wanted;
 use wakepath_event::{Call, Comm, Cpu, Tid};
 
 use crate::kind::{Kind, Source, tid};
-use crate::tracepoint::{PacketHeader, Record, Request, Tracepoint};
+use crate::tracepoint::{Level, PacketHeader, Record, Request, Tracepoint};
 
 impl Kind {
     pub fn from_event(name: &str) -> Self {
+        // perf's have their system in front.
+        if let Some((system, name)) = name.split_once(':') {
+            return Self::from_names(system, name).unwrap_or(Self::Other);
+        }
         match name {
             "sched_ttwu" => Self::Wakeup,
             "irq_softirq_entry" => Self::Enter(Source::Softirq),
@@ -85,13 +89,16 @@ const PAYLOAD_LEN: u16 = 14;
 const ID: u16 = 15;
 const UDP_LEN: u16 = 16;
 const CURRENT: u16 = 17;
-const NUMBERS: usize = 18;
+/// The event's CPU and flags, where each event notes them.
+const CPU: u16 = 18;
+const LEVEL: u16 = 19;
+const NUMBERS: usize = 20;
 // Slots for texts.
-const COMM: u16 = 18;
-const NAME: u16 = 19;
-const SOURCE: u16 = 20;
-const TARGET: u16 = 21;
-const IN_NAMESPACES: u16 = 22;
+const COMM: u16 = 20;
+const NAME: u16 = 21;
+const SOURCE: u16 = 22;
+const TARGET: u16 = 23;
+const IN_NAMESPACES: u16 = 24;
 
 /// A packet's header fields behind `network_header.`.
 const HEADERS: [(&str, u16); 30] = [
@@ -141,6 +148,9 @@ fn arguments(event: &EventClass, number: u32) -> Wanted {
 /// An LTTng event's fields for the execution graph, each with its own slot in the event; `None` if the graph does not
 /// need the event.
 pub fn wanted(event: &EventClass) -> Option<Wanted> {
+    if event.name.contains(':') {
+        return wanted_from_perf(event);
+    }
     let own: &[(&str, u16)] = match Kind::from_event(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
         Kind::Waking | Kind::Wakeup | Kind::WakeupNew => &[("tid", A), ("target_cpu", B)],
@@ -174,6 +184,31 @@ pub fn wanted(event: &EventClass) -> Option<Wanted> {
     let mut own = own.to_vec();
     own.push(("context.tid", CURRENT));
     Some(own)
+}
+
+/// Fields in perf's converted events: the kernel's own, behind perf's.
+fn wanted_from_perf(event: &EventClass) -> Option<Wanted> {
+    let own: &[(&str, u16)] = match Kind::from_event(&event.name) {
+        Kind::Switch => &[("prev_pid", A), ("prev_state", B), ("next_pid", C), ("next_comm", COMM)],
+        Kind::Waking | Kind::Wakeup | Kind::WakeupNew => &[("pid", A), ("target_cpu", B)],
+        Kind::Exit => &[("pid", A)],
+        Kind::Fork => &[("parent_pid", A), ("child_pid", B), ("child_comm", COMM)],
+        Kind::Exec => &[("pid", A), ("old_pid", B), ("filename", NAME)],
+        Kind::Rename => &[("pid", A), ("newcomm", COMM)],
+        Kind::Enter(Source::Device) => &[("irq", A), ("name", NAME)],
+        Kind::Leave(Source::Device) => &[("irq", A)],
+        Kind::Enter(Source::Softirq) | Kind::Leave(Source::Softirq) => &[("vec", A)],
+        Kind::Enter(_) | Kind::Leave(_) | Kind::CallEntry(_) | Kind::CallExit => &[],
+        _ => return None,
+    };
+    let mut own = own.to_vec();
+    own.extend([("common_pid", CURRENT), ("common_flags", LEVEL), ("perf_cpu", CPU)]);
+    Some(own)
+}
+
+/// Whether each event in this class names its CPU: its stream then holds several CPUs' events.
+pub(super) fn names_cpu(event: &EventClass) -> bool {
+    event.fields.fields.iter().any(|field| field.name == "perf_cpu")
 }
 
 /// An event's values.
@@ -324,7 +359,9 @@ impl Values {
             },
             kind => kind.read(self.get(A), || self.name())?,
         };
-        Some(Record { at, cpu, current: self.tid(CURRENT), level: None, what })
+        let cpu = self.get(CPU).and_then(|cpu| u32::try_from(cpu).ok()).map_or(cpu, Cpu::numbered);
+        let level = self.get(LEVEL).map(Level::from_flags);
+        Some(Record { at, cpu, current: self.tid(CURRENT), level, what })
     }
 
     /// The CPU to which a wake-up sends its thread, if the event has it.

@@ -25,10 +25,17 @@ use crate::{Fault, OpenError};
 /// The largest search depth for traces below the given directory.
 const MAX_DEPTH: usize = 6;
 
+/// A command to record the events that explain a delay.
+const RECORD_WITH: &str =
+    "lttng enable-event --kernel sched_switch,sched_waking,sched_wakeup_new,'irq_*','timer_hrtimer_expire_*'";
+
 /// The tracer whose packets note the stamp up to which they are complete. Others may note the last event's stamp.
 const LTTNG: &str = "lttng-modules ";
 
-/// A trace by LTTng, or by another tracer that writes CTF 1.8, opened for reading.
+/// perf, if `perf data convert --to-ctf` wrote the trace.
+const PERF: &str = "perf";
+
+/// A trace by LTTng, or by another tracer that writes CTF 1.8 or CTF 2, opened for reading.
 #[derive(Debug)]
 pub struct Lttng {
     description: Description,
@@ -69,7 +76,7 @@ impl RecordingFormat for Lttng {
     /// folders are listed.
     ///
     /// # Errors
-    /// When there is no trace, it is not CTF 1.8, or it cannot be read. Damage behind the metadata is no error: see
+    /// When there is no trace, it is neither CTF 1.8 nor CTF 2, or it cannot be read. Damage behind the metadata is no error: see
     /// [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
         let folders = folders(path).map_err(OpenError::io(path))?;
@@ -102,8 +109,14 @@ impl RecordingFormat for Lttng {
         for folder in folders {
             trace.sort(folder, &mut parts)?;
         }
+        if parts.is_empty() {
+            return Err(OpenError::ProgramsOnly { path: path.to_owned() });
+        }
         for part in parts {
             trace.add(part)?;
+        }
+        if !trace.kernel.iter().any(|part| part.kinds.contains(&Kind::Switch)) {
+            return Err(OpenError::no_switches(path, trace.event_names(), RECORD_WITH));
         }
         trace.wakeup_by = trace.wakeup_tracepoint();
         trace.decide_states();
@@ -233,7 +246,18 @@ impl Lttng {
         };
         let version = (number("tracer_major"), number("tracer_minor"));
         self.description.tracer = Some(format!("{} {}.{}", text("tracer_name"), version.0, version.1));
-        self.description.realtime_offset_ns = Some(clock.map_or(0, |clock| clock.origin_ns()));
+        if metadata.text("tracer_name") == Some(PERF) {
+            self.description.host.name = text("host");
+            self.description.host.kernel_release = text("release");
+            self.description.tracer = Some(format!("{PERF} {}", text("version")));
+            self.description.clock = ClockId::Perf;
+        }
+        self.description.realtime_offset_ns = clock.and_then(|clock| clock.date_ns());
+    }
+
+    fn event_names(&self) -> Vec<String> {
+        let streams = self.kernel.iter().flat_map(|part| &part.plans.metadata().streams);
+        streams.flat_map(|stream| &stream.events).map(|event| event.name.clone()).collect()
     }
 
     /// The tracepoint that counts as a wake-up: `sched_waking`, if ever hit. A declaration alone proves little.

@@ -7,7 +7,8 @@ use std::path::Path;
 use linux_perf_event_reader::PerfEventAttr;
 use wakepath_ctf::Source;
 
-use crate::OpenError;
+use super::pipe;
+use crate::{Fault, OpenError};
 
 /// A file's layout, and its events' attributes.
 #[derive(Debug)]
@@ -15,10 +16,22 @@ pub(super) struct Container {
     pub attributes: Vec<Attribute>,
     /// The records.
     pub data: Range<u64>,
-    /// The sections behind them, by feature number.
-    sections: Vec<(u8, Range<u64>)>,
-    /// The file's size, bytes.
-    size: u64,
+    pub end: End,
+    /// The descriptions of the machine and of the tracepoints, by feature number.
+    pub sections: Vec<(u8, Range<u64>)>,
+}
+
+/// How a file's records end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The header's size is right.
+    Whole,
+    /// perf's stream to a pipe has no size: marks between its rounds show whether it is whole.
+    Stream,
+    /// At this place, where more should follow.
+    Cut(u64, Fault),
+    /// The records are whole, and a section behind them is not.
+    SectionsCut(u64, Fault),
 }
 
 /// A requested event's attributes.
@@ -39,6 +52,19 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
+    /// Parses a `struct perf_event_attr`, and the ids; `None` if it makes no sense.
+    pub fn parse(own: &[u8], ids: &[u8]) -> Option<Self> {
+        let (layout, _) = PerfEventAttr::parse::<_, byteorder::LittleEndian>(own).ok()?;
+        Some(Self {
+            kind: u32_at(own, 0),
+            config: u64_at(own, 8),
+            read_format: u64_at(own, 32),
+            clock: (u64_at(own, 40) & USES_CLOCK != 0).then(|| u32_at(own, 92)),
+            layout,
+            ids: ids.chunks_exact(8).map(|id| u64_at(id, 0)).collect(),
+        })
+    }
+
     pub const fn is_tracepoint(&self) -> bool {
         self.kind == 2
     }
@@ -62,6 +88,8 @@ pub(super) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 pub(super) const FIRST_FORMAT: &[u8] = b"PERFFILE";
 
 const HEADER: usize = 104;
+/// A pipe stream's header.
+const PIPE_HEADER: usize = 16;
 /// A position and a size.
 const SECTION: u64 = 16;
 /// The largest section describes all a kernel's tracepoints in 3 MiB.
@@ -83,57 +111,66 @@ impl Container {
                        newer perf";
             return Err(OpenError::unsupported(path, why));
         }
-        if read < 16 || !MAGIC.contains(&&header[..8]) {
+        if read < PIPE_HEADER || !MAGIC.contains(&&header[..8]) {
             return Err(OpenError::unsupported(path, "is no perf.data: it does not begin with PERFILE2"));
         }
         if header[..8] != *MAGIC[0] {
             return Err(OpenError::big_endian(path));
         }
         let word = |index: usize| u64_at(&header, index * 8);
-        if word(1) == 16 {
-            let why = "was written by perf to a pipe, and such a stream is not read: record into a file \
-                       (perf record -o FILE)";
-            return Err(OpenError::unsupported(path, why));
+        if word(1) == PIPE_HEADER as u64 {
+            let (attributes, sections) = pipe::read(source, PIPE_HEADER as u64..size).map_err(&io)?;
+            if attributes.is_empty() {
+                let what = "no attributes of events follow: it was cut short";
+                return Err(damaged(PIPE_HEADER as u64, what.to_owned()));
+            }
+            return Ok(Self { attributes, data: PIPE_HEADER as u64..size, end: End::Stream, sections });
         }
         if read < HEADER {
             return Err(damaged(read as u64, "the file ends within its header".to_owned()));
         }
-        // A range in the file, from a position and a size at `offset`.
-        let within = |from: u64, bytes: u64, name: &str, offset: u64| {
-            let to = from.checked_add(bytes).filter(|&to| to <= size);
-            to.map(|to| from..to).ok_or_else(|| {
-                let what = format!(
-                    "{name} should take {bytes} bytes from byte {from} on, and the file ends at byte {size}: \
-                     it was cut short"
-                );
-                damaged(offset, what)
-            })
+        // The parts in front of the records must be there.
+        let begins = |from: u64, bytes: u64, name: &str, offset: u64| {
+            let what = format!(
+                "{name} should take {bytes} bytes from byte {from} on, and the file ends at byte {size}: it was cut short"
+            );
+            damaged(offset, what)
         };
-        let attributes = within(word(3), word(4), "the attributes", 24)?;
-        let data = within(word(5), word(6), "the records", 40)?;
-        // perf writes the records' size when it ends.
-        if data.is_empty() {
-            let why = "lacks the description of its events, because perf did not finish it: let perf record end \
-                       by itself, or by ctrl-C";
-            return Err(OpenError::unsupported(path, why));
-        }
+        let attributes = range(word(3), word(4)).filter(|range| range.end <= size);
+        let attributes = attributes.ok_or_else(|| begins(word(3), word(4), "the attributes", 24))?;
+        let records = range(word(5), word(6)).filter(|range| range.start < size);
+        let records = records.ok_or_else(|| begins(word(5), word(6), "the records", 40))?;
+        let (data, mut end) = match records {
+            // perf writes the records' size when it ends.
+            records if records.is_empty() => (records.start..size, End::Cut(size, Fault::Unfinished)),
+            records if records.end > size => {
+                (records.start..size, End::Cut(size, Fault::RecordsMissing(records.end - size)))
+            }
+            records => (records, End::Whole),
+        };
         let features = (9..13).flat_map(|index| {
             let bits = word(index);
             (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| (index as u8 - 9) * 64 + bit)
         });
         let mut sections = Vec::new();
-        for (index, feature) in features.enumerate() {
-            let offset = data.end + index as u64 * SECTION;
-            let mut section = [0; SECTION as usize];
-            if source.read_at(offset, &mut section).map_err(&io)? < section.len() {
-                let what = "the file ends within the list of its sections: it was cut short";
-                return Err(damaged(offset, what.to_owned()));
+        if end == End::Whole {
+            for (index, feature) in features.enumerate() {
+                let mut section = [0; SECTION as usize];
+                let offset = data.end + index as u64 * SECTION;
+                let listed = source.read_at(offset, &mut section).map_err(&io)? == section.len();
+                let section = range(u64_at(&section, 0), u64_at(&section, 8)).filter(|_| listed);
+                let there =
+                    section.clone().map_or(size..size, |section| section.start..section.end.min(size));
+                if end == End::Whole && section.is_none_or(|section| section != there) {
+                    end = End::SectionsCut(size, Fault::SectionMissing(feature));
+                }
+                if !there.is_empty() {
+                    sections.push((feature, there));
+                }
             }
-            let (from, bytes) = (u64_at(&section, 0), u64_at(&section, 8));
-            sections.push((feature, within(from, bytes, &format!("section {feature}"), offset)?));
         }
-        let mut container = Self { attributes: Vec::new(), data, sections, size };
-        container.read_attributes(source, word(2), attributes, io, damaged)?;
+        let mut container = Self { attributes: Vec::new(), data, end, sections };
+        container.read_attributes(source, word(2), attributes, size, io, damaged)?;
         Ok(container)
     }
 
@@ -142,6 +179,7 @@ impl Container {
         source: &impl Source,
         each: u64,
         range: Range<u64>,
+        size: u64,
         io: impl Fn(io::Error) -> OpenError,
         damaged: impl Fn(u64, String) -> OpenError,
     ) -> Result<(), OpenError> {
@@ -160,11 +198,8 @@ impl Container {
             let mut bytes = vec![0; each as usize];
             source.read_at(offset, &mut bytes).map_err(&io)?;
             let (own, section) = bytes.split_at((each - SECTION) as usize);
-            let layout = PerfEventAttr::parse::<_, byteorder::LittleEndian>(own);
-            let (layout, _) = layout
-                .map_err(|_| damaged(offset, format!("the attributes of event {index} make no sense")))?;
             let (from, bytes) = (u64_at(section, 0), u64_at(section, 8));
-            let fits = from.checked_add(bytes).is_some_and(|to| to <= self.size);
+            let fits = from.checked_add(bytes).is_some_and(|to| to <= size);
             known += usize::try_from(bytes / 8).unwrap_or(usize::MAX).min(MAX_IDS + 1);
             if !fits || known > MAX_IDS {
                 let what = format!("event {index} cannot have {} ids from byte {from} on", bytes / 8);
@@ -172,14 +207,9 @@ impl Container {
             }
             let mut ids = vec![0; (bytes / 8 * 8) as usize];
             source.read_at(from, &mut ids).map_err(&io)?;
-            self.attributes.push(Attribute {
-                kind: u32_at(own, 0),
-                config: u64_at(own, 8),
-                read_format: u64_at(own, 32),
-                clock: (u64_at(own, 40) & USES_CLOCK != 0).then(|| u32_at(own, 92)),
-                layout,
-                ids: ids.chunks_exact(8).map(|id| u64_at(id, 0)).collect(),
-            });
+            let attribute = Attribute::parse(own, &ids);
+            let what = || damaged(offset, format!("the attributes of event {index} make no sense"));
+            self.attributes.push(attribute.ok_or_else(what)?);
         }
         Ok(())
     }
@@ -210,10 +240,11 @@ impl Container {
         let (version, realtime, clock) = (u32_at(&bytes, 0), u64_at(&bytes, 8), u64_at(&bytes, 16));
         (version == 1 && clock != 0).then(|| i128::from(realtime) - i128::from(clock))
     }
+}
 
-    pub fn has(&self, feature: u8) -> bool {
-        self.sections.iter().any(|(number, _)| *number == feature)
-    }
+/// A range from a position and a size.
+fn range(from: u64, bytes: u64) -> Option<Range<u64>> {
+    Some(from..from.checked_add(bytes)?)
 }
 
 /// The number at a place in bytes that may be too few: missing bytes are 0.

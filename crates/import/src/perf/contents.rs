@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 
-use super::container::{Attribute, Container, feature};
-use super::records::{Decoder, RecordKind};
+use super::container::{Attribute, End};
+use super::records::{Decoder, RecordHead, RecordKind};
 use super::runs::{self, Index};
 use crate::formats::Format;
 use crate::kind::Kind;
@@ -58,6 +59,8 @@ impl EventRole {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Present {
     pub switches: bool,
+    /// `PERF_RECORD_SWITCH` and `PERF_RECORD_SWITCH_CPU_WIDE`.
+    pub switch_records: bool,
     /// `sched_waking`.
     pub wakings: bool,
     /// Tracepoints.
@@ -72,23 +75,28 @@ pub(super) struct Present {
 }
 
 impl Contents {
-    /// Walks through all records once, with evidence for the states' meaning where it is `undecided`.
+    /// Walks through all records in `data` once, with evidence for the states' meaning where it is `undecided`.
     pub fn read(
         source: &impl Source,
-        container: &Container,
+        (data, end): (&Range<u64>, &End),
+        attributes: &[Attribute],
         decoder: Decoder,
         formats: &HashMap<u64, Format>,
         undecided: bool,
     ) -> io::Result<Self> {
         let plan =
             |one: &Attribute| formats.get(&one.config).filter(|_| one.is_tracepoint()).and_then(Plan::new);
-        let attributes = &container.attributes;
         let roles: Vec<_> = attributes.iter().map(|one| EventRole::new(one, plan(one))).collect();
         let (mut present, mut cpus) = (Present::default(), HashMap::new());
         let mut evidence = StateEvidence::default();
         let mut first_sample: Option<u64> = None;
-        let index = runs::index(source, &container.data, &decoder, |head, body, key| {
+        let mut build_ids = HashMap::new();
+        let index = runs::index(source, data, end, &decoder, |_, head, body, key| {
+            if head.is_build_id() {
+                build_ids.extend(read_build_id(head, body));
+            }
             present.compressed |= head.is_compressed();
+            present.switch_records |= head.is_switch();
             if let Some(at) = key.at.filter(|_| head.is_sample()) {
                 first_sample = Some(first_sample.map_or(at, |first| first.min(at)));
             }
@@ -119,10 +127,17 @@ impl Contents {
                 },
             }
         })?;
-        let build_ids = container.section(source, feature::BUILD_ID)?;
-        let build_ids = build_ids.map(|(_, section)| read_build_ids(&section)).unwrap_or_default();
         let begin = first_sample.filter(|_| !present.threads).unwrap_or(index.first);
         Ok(Self { decoder, roles, index, begin, present, cpus, evidence, build_ids })
+    }
+
+    /// Takes the build ids in a section: the same records as in a stream.
+    pub fn add_build_ids(&mut self, mut section: &[u8]) {
+        while let Some(head) = RecordHead::read(section) {
+            let Some((record, rest)) = section.split_at_checked(head.size.max(36)) else { break };
+            self.build_ids.extend(read_build_id(head, &record[RecordHead::SIZE..]));
+            section = rest;
+        }
     }
 
     /// The build id for the file at a path; empty if unknown.
@@ -143,18 +158,15 @@ impl Present {
     }
 }
 
-/// Reads build ids by path. Each record holds a head, a process, 20 bytes of id and 4 more, and the path.
-fn read_build_ids(mut section: &[u8]) -> HashMap<Box<[u8]>, Box<[u8]>> {
+/// A file's path, and its build id.
+type BuildId = (Box<[u8]>, Box<[u8]>);
+
+/// Reads a build id and its file's path: behind a process stand 20 bytes of id and 4 more, and the path.
+fn read_build_id(head: RecordHead, body: &[u8]) -> Option<BuildId> {
     /// A bit in the head: the id's length stands behind it.
     const SIZED: u16 = 1 << 15;
-    let mut ids = HashMap::new();
-    while let Some(&[.., a, b, c, d]) = section.first_chunk::<8>() {
-        let (misc, size) = (u16::from_le_bytes([a, b]), usize::from(u16::from_le_bytes([c, d])));
-        let Some((record, rest)) = section.split_at_checked(size.max(36)) else { break };
-        section = rest;
-        let len = if misc & SIZED != 0 { record[32].min(20) } else { 20 };
-        let path = record[36..].split(|&byte| byte == 0).next().unwrap_or_default();
-        ids.insert(path.into(), record[12..12 + usize::from(len)].into());
-    }
-    ids
+    let (process_and_id, path) = body.split_at_checked(28)?;
+    let len = if head.misc & SIZED != 0 { process_and_id[24].min(20) } else { 20 };
+    let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
+    Some((path.into(), process_and_id[4..4 + usize::from(len)].into()))
 }

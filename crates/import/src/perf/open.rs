@@ -14,31 +14,32 @@ use wakepath_event::{
 use super::container::{Attribute, Container, FIRST_FORMAT, MAGIC, feature};
 use super::contents::{Contents, EventRole};
 use super::convert::Converter;
-use super::records::Decoder;
-use super::runs;
-use crate::formats::{self, Format};
+use super::first_pass::{FirstPass, Records};
+use super::{refusal, runs};
+use crate::OpenError;
+use crate::formats::Format;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
-use crate::{Fault, OpenError};
 
 /// A `perf.data`, opened for reading.
 #[derive(Debug)]
 pub struct PerfData<S = File> {
     description: Description,
     source: S,
+    /// The records, if they are compressed in the source.
+    expanded: Option<Vec<u8>>,
+    /// The records prove the switches' fields.
+    proved: bool,
     states: ReportedStates,
     contents: Contents,
     damages: Vec<Damage>,
 }
 
-/// A command to record the events that explain a delay.
-const RECORD_WITH: &str = "perf record -a -k CLOCK_MONOTONIC -e sched:sched_switch,sched:sched_waking,\
-                           sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_* -- COMMAND";
-
 impl RecordingFormat for PerfData {
     type Error = OpenError;
 
     fn recognises(path: &Path) -> bool {
-        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| crate::file_begins_with(path, magic))
+        let begins = |path: &Path, magic: &[u8]| crate::file_begins_with(path, magic);
+        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| begins(path, magic)) || is_by_threads(path)
     }
 
     /// Opens a file and walks through all its records once.
@@ -47,8 +48,18 @@ impl RecordingFormat for PerfData {
     /// When it is no `perf.data`, is of an unsupported kind, or holds no switches. Damage among the records is no
     /// error: see [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
+        if is_by_threads(path) {
+            let why =
+                "is a folder that perf record --threads wrote, which is not read: record without --threads";
+            return Err(OpenError::unsupported(path, why));
+        }
         Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
     }
+}
+
+/// Whether the path is a folder by `perf record --threads`: a file for each thread of perf, and `data` for the rest.
+fn is_by_threads(path: &Path) -> bool {
+    crate::file_begins_with(&path.join("data"), MAGIC[0])
 }
 
 impl<S: Source> PerfData<S> {
@@ -57,37 +68,15 @@ impl<S: Source> PerfData<S> {
     /// # Errors
     /// The errors of [`PerfData::open`].
     pub fn from_source(source: S, path: &Path) -> Result<Self, OpenError> {
-        let io = OpenError::io(path);
-        let compressed = || OpenError::unsupported(path, "is compressed: record without -z");
         let container = Container::read(&source, path)?;
-        if container.has(feature::COMPRESSED) {
-            return Err(compressed());
-        }
-        let decoder = Decoder::new(&container.attributes).ok_or_else(|| OpenError::Damaged {
-            path: path.to_owned(),
-            offset: 24,
-            what: "the records carry no ids, so that the events of its records are not known".to_owned(),
-        })?;
-        let mut damages = Vec::new();
-        let tracepoints = container.attributes.iter().filter(|one| one.is_tracepoint());
-        let wanted: Vec<_> = tracepoints.map(|one| one.config).collect();
-        let section = container.section(&source, feature::TRACING_DATA).map_err(&io)?.unwrap_or_default();
-        let (formats, fault) = formats::read(&section.1, |id| wanted.contains(&id));
-        if let Some(at) = fault.filter(|_| !wanted.is_empty()) {
-            damages.push(Damage::at(path, section.0 + at as u64, &Fault::Formats));
-        }
-        let table = formats.values().find_map(|format| format.states);
-        let undecided = ReportedStates::needs_evidence(table.as_ref());
-        let mut contents = Contents::read(&source, &container, decoder, &formats, undecided).map_err(&io)?;
-        if contents.present.compressed {
-            return Err(compressed());
-        }
-        damages.extend(contents.index.faults.iter().map(|(offset, fault)| Damage::at(path, *offset, fault)));
+        let FirstPass { mut contents, expanded, formats, proved, mut damages } =
+            FirstPass::new(&source, path, &container)?;
         if !contents.present.switches {
-            return Err(OpenError::no_switches(path, event_names(&container, &formats), RECORD_WITH));
+            return Err(refusal::without_switches(path, &container, &contents, &formats));
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let evidence = std::mem::take(&mut contents.evidence);
+        let table = formats.values().find_map(|format| format.states);
         let (states, certain) = ReportedStates::by_table(table, &kernel_release, evidence);
         if !certain {
             damages.push(Damage::in_file(path, DamageKind::StatesUndescribed));
@@ -114,7 +103,9 @@ impl<S: Source> PerfData<S> {
                 },
                 realtime_offset_ns: container.realtime_offset_ns(&source),
                 extent: Some((Stamp::from_ns(first), Stamp::from_ns(last))),
-                size: container.data.end - container.data.start,
+                size: expanded
+                    .as_ref()
+                    .map_or(container.data.end - container.data.start, |all| all.len() as u64),
                 cgroup: None,
                 format: None,
             },
@@ -122,6 +113,8 @@ impl<S: Source> PerfData<S> {
             contents,
             damages,
             source,
+            expanded,
+            proved,
         })
     }
 }
@@ -150,7 +143,8 @@ impl<S: Source> EventSource for PerfData<S> {
         let normaliser = normaliser.with_cpus(recorded.map(Cpu::numbered));
         let mut converter = Converter::new(&self.contents, normaliser, emit);
         let (mut records, mut bytes) = (0_u64, 0);
-        let faults = runs::merge(&self.source, &index.runs, decoder, |at, head, body| {
+        let source = Records { source: &self.source, expanded: self.expanded.as_deref() };
+        let faults = runs::merge(&source, &index.runs, decoder, |at, head, body| {
             converter.record(at, head, body);
             bytes += head.size as u64;
             records += 1;
@@ -170,7 +164,9 @@ impl<S: Source> EventSource for PerfData<S> {
             add(DamageKind::SomeThreads);
         }
         let cpus = cpus.values().max().map_or(1, |&cpu| cpu as usize + 1);
-        damages.extend(converter.normaliser.doubts(path, cpus));
+        let doubts = converter.normaliser.doubts(path, cpus);
+        // Wake-ups may be there, and are not read.
+        damages.extend(doubts.into_iter().filter(|one| !self.proved || one.kind != DamageKind::NoWakings));
         damages
     }
 }
@@ -189,21 +185,4 @@ fn sampled_tracepoints(
     let read = attributes.iter().zip(roles).filter(|(_, role)| matches!(role, EventRole::Tracepoint(_)));
     let sampled = read.filter(|(one, _)| is_sampled(one));
     sampled.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.clone()).collect()
-}
-
-/// The recorded events' names.
-fn event_names(container: &Container, formats: &HashMap<u64, Format>) -> Vec<String> {
-    let mut names: Vec<_> = container
-        .attributes
-        .iter()
-        .map(|one| match (formats.get(&one.config).filter(|_| one.is_tracepoint()), one.kind, one.config) {
-            (Some(format), ..) => format!("{}:{}", format.system, format.name),
-            (None, 0, 0) => "cycles".to_owned(),
-            (None, 1, 0) => "cpu-clock".to_owned(),
-            (None, 1, 9) => "perf's own".to_owned(),
-            (None, kind, config) => format!("event {config} of kind {kind}"),
-        })
-        .collect();
-    names.dedup();
-    names
 }

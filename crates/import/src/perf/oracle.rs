@@ -9,7 +9,7 @@ use std::path::Path;
 
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
 
-use super::container::Container;
+use super::container::{Container, End};
 use super::records::Decoder;
 use super::runs;
 use super::synthetic::File;
@@ -20,7 +20,7 @@ type Records = Vec<(u64, u32, Vec<u8>)>;
 fn by_us(file: &[u8]) -> Records {
     let container = Container::read(&file, Path::new("perf.data")).expect("a header");
     let decoder = Decoder::new(&container.attributes).expect("numbered");
-    let index = runs::index(&file, &container.data, &decoder, |_, _, _| ()).expect("bytes");
+    let index = runs::index(&file, &container.data, &End::Whole, &decoder, |_, _, _, _| ()).expect("bytes");
     assert_eq!(index.faults, []);
     let mut records = Records::new();
     runs::merge(&file, &index.runs, &decoder, |at, head, body| {

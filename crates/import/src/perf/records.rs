@@ -22,10 +22,16 @@ pub(super) struct RecordHead {
 
 /// The first kind among perf's own records.
 const OWN: u32 = 64;
-/// More bytes follow behind such a record, beyond its size: its first word is their number.
-pub(super) const AUXTRACE: u32 = 71;
+pub(super) const HEADER_ATTRIBUTE: u32 = 64;
+pub(super) const TRACING_DATA: u32 = 66;
+const BUILD_ID: u32 = 67;
+const FINISHED_ROUND: u32 = 68;
 const ID_INDEX: u32 = 69;
-const COMPRESSED: [u32; 2] = [81, 83];
+const AUXTRACE: u32 = 71;
+pub(super) const FEATURE: u32 = 80;
+const COMPRESSED: u32 = 81;
+/// Whole words behind their size in bytes.
+const COMPRESSED_SIZED: u32 = 83;
 const LOST_SAMPLES: u32 = 13;
 
 impl RecordHead {
@@ -40,18 +46,58 @@ impl RecordHead {
         Some(Self { kind: u32_at(head, 0), misc, size: size.into() })
     }
 
-    /// Whether such a record is possible: kernels know 21 kinds, perf about 20 more, and all are whole words.
+    /// Whether such a record is possible: kernels know 21 kinds, perf about 20 more, and all but two are whole words.
     pub const fn is_plausible(self) -> bool {
         let known = matches!(self.kind, 1..=40 | OWN..=100);
-        known && self.size >= Self::SIZE && self.size.is_multiple_of(8)
+        let whole = self.size.is_multiple_of(8) || matches!(self.kind, FEATURE | COMPRESSED);
+        known && self.size >= Self::SIZE && whole
     }
 
     pub const fn is_sample(self) -> bool {
         self.kind == 9
     }
 
-    pub fn is_compressed(self) -> bool {
-        COMPRESSED.contains(&self.kind)
+    pub const fn is_switch(self) -> bool {
+        matches!(self.kind, 14 | 15)
+    }
+
+    pub const fn ends_round(self) -> bool {
+        self.kind == FINISHED_ROUND
+    }
+
+    pub const fn is_build_id(self) -> bool {
+        self.kind == BUILD_ID
+    }
+
+    pub const fn is_compressed(self) -> bool {
+        matches!(self.kind, COMPRESSED | COMPRESSED_SIZED)
+    }
+
+    /// The record's piece of a compressed stream.
+    pub fn compressed(self, body: &[u8]) -> Option<&[u8]> {
+        match self.kind {
+            COMPRESSED => Some(body),
+            COMPRESSED_SIZED => {
+                let (size, piece) = body.split_at_checked(8)?;
+                Some(&piece[..piece.len().min(usize::try_from(u64_at(size, 0)).unwrap_or(usize::MAX))])
+            }
+            _ => None,
+        }
+    }
+
+    /// How many bytes follow behind the record, beyond its size: its first word.
+    pub fn bytes_behind(self, body: &[u8]) -> u64 {
+        match self.kind {
+            AUXTRACE => u64_at(body, 0),
+            TRACING_DATA => u32_at(body, 0).into(),
+            _ => 0,
+        }
+    }
+
+    pub fn bytes(self) -> [u8; Self::SIZE] {
+        let ([a, b, c, d], [e, f]) = (self.kind.to_le_bytes(), self.misc.to_le_bytes());
+        let [g, h] = (self.size as u16).to_le_bytes();
+        [a, b, c, d, e, f, g, h]
     }
 }
 

@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use wakepath_ctf::{Source, Window};
 
-use super::container::u64_at;
-use super::records::{AUXTRACE, Decoder, OrderKey, RecordHead};
+use super::container::End;
+use super::records::{Decoder, OrderKey, RecordHead};
 use crate::Fault;
 
 /// An ordered stretch in a file.
@@ -56,13 +56,15 @@ const RUN_BLOCK: usize = 1 << 17;
 /// The number of plausible records in a row beyond chance.
 const CHAIN: usize = 4;
 
-/// Visits all records in file order, with their order keys.
+/// Visits all records in file order, with their places and order keys.
 pub(super) fn index(
     source: &impl Source,
     data: &Range<u64>,
+    end: &End,
     decoder: &Decoder,
-    mut visit: impl FnMut(RecordHead, &[u8], OrderKey),
+    mut visit: impl FnMut(u64, RecordHead, &[u8], OrderKey),
 ) -> io::Result<Index> {
+    let is_cut = matches!(end, End::Cut(..));
     let mut index =
         Index { runs: Vec::new(), first: u64::MAX, last: 0, gaps: Vec::new(), faults: Vec::new() };
     let mut window = Window::default();
@@ -71,6 +73,7 @@ pub(super) fn index(
     let mut run: Option<Run> = None;
     // The last stamp; 0 before the first.
     let mut now = 0;
+    let mut rounds = Rounds::default();
     loop {
         if window.bytes().len() < RecordHead::MAX_BYTES && window.left() > window.bytes().len() as u64 {
             window.fill(source, BLOCK)?;
@@ -83,6 +86,9 @@ pub(super) fn index(
         let body = head.and_then(|head| window.bytes().get(RecordHead::SIZE..head.size));
         let (Some(head), Some(body)) = (head, body) else {
             index.runs.extend(run.take());
+            if is_cut && window.left() < head.map_or(RecordHead::SIZE, |head| head.size) as u64 {
+                break;
+            }
             let skipped = skip(source, &mut window)?;
             let fault = if window.left() == 0 { Fault::NoMoreRecords } else { Fault::NoRecord };
             index.faults.push((offset, fault(skipped)));
@@ -105,10 +111,11 @@ pub(super) fn index(
                 cpus.see(cpu, at, &mut index.gaps);
             }
         }
-        visit(head, body, key);
+        rounds.see(head);
+        visit(offset, head, body, key);
         let own = run.get_or_insert(Run { from: offset, to: offset, at: now, last: now });
         own.last = own.last.max(at.unwrap_or(0));
-        let behind = if head.kind == AUXTRACE { u64_at(body, 0) } else { 0 };
+        let behind = head.bytes_behind(body);
         window.consume(head.size);
         if behind > 0 {
             index.runs.extend(run.take());
@@ -123,6 +130,18 @@ pub(super) fn index(
     }
     index.runs.extend(run);
     index.runs.retain(|run| run.to > run.from);
+    match end {
+        End::Whole | End::SectionsCut(..) => {}
+        End::Cut(offset, fault) => {
+            index.faults.push((*offset, fault.clone()));
+            cpus.lose();
+        }
+        End::Stream if rounds.is_open() && index.faults.is_empty() => {
+            index.faults.push((window.offset(), Fault::StreamCut));
+            cpus.lose();
+        }
+        End::Stream => {}
+    }
     index.last = index.runs.iter().map(|run| run.last).max().unwrap_or(0);
     index.first = index.first.min(index.last);
     cpus.finish(index.last, &mut index.gaps);
@@ -131,12 +150,31 @@ pub(super) fn index(
     Ok(index)
 }
 
+/// Whether perf finished the last round of emptying the buffers: at its end, it does.
+#[derive(Default)]
+struct Rounds {
+    /// Whether it marks rounds.
+    marked: bool,
+    begun: bool,
+}
+
+impl Rounds {
+    fn see(&mut self, head: RecordHead) {
+        self.marked |= head.ends_round();
+        self.begun = !head.ends_round() && (self.begun || head.is_sample() || head.is_compressed());
+    }
+
+    const fn is_open(&self) -> bool {
+        self.marked && self.begun
+    }
+}
+
 /// Skips to the next records, and returns the number of skipped bytes.
 fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     let from = window.offset();
     loop {
-        // Records are whole words, and so are the bytes in between.
-        window.consume(8);
+        // Records are whole words, and so are the bytes in between; in a stream, its head moves them by half a word.
+        window.consume(4);
         if window.bytes().len() < CHAIN * RecordHead::MAX_BYTES && window.left() > window.bytes().len() as u64
         {
             window.fill(source, BLOCK)?;

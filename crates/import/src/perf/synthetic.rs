@@ -67,7 +67,7 @@ impl File {
         self.records.extend(misc.to_le_bytes());
         self.records.extend((size as u16).to_le_bytes());
         self.records.extend(body);
-        self.records.resize(self.records.len().next_multiple_of(8), 0);
+        self.records.resize(self.records.len() + size - 8 - body.len(), 0);
         self
     }
 
@@ -168,6 +168,61 @@ impl File {
         }
         file.extend(self.features.iter().flat_map(|(_, section)| section));
         file
+    }
+
+    /// The bytes in the form for a pipe: the head's parts are records.
+    pub fn stream(&self) -> Vec<u8> {
+        let mut head = Self { records: Vec::new(), ..self.clone() };
+        for event in (0..EVENTS).filter(|event| self.asks >> event & 1 != 0) {
+            let ids = [event * 16 + 1, event * 16 + 2].map(u64::to_le_bytes).concat();
+            head = head.record(64, 0, &[&self.attribute(event, 0)[..128], &ids].concat());
+        }
+        for (feature, section) in &self.features {
+            head = match feature {
+                1 => {
+                    let size = section.len().next_multiple_of(8);
+                    let mut described = head.record(66, 0, &(size as u64).to_le_bytes());
+                    described.records.extend(section);
+                    described.records.resize(described.records.len() + size - section.len(), 0);
+                    described
+                }
+                // In fours of bytes, not eights.
+                _ => {
+                    let size = 16 + section.len().next_multiple_of(4);
+                    head.records.extend([80, (size as u32) << 16].map(u32::to_le_bytes).concat());
+                    head.records.extend(u64::from(*feature).to_le_bytes());
+                    head.records.extend(section);
+                    head.records.resize(head.records.len() + size - 16 - section.len(), 0);
+                    head
+                }
+            };
+        }
+        [&b"PERFILE2\x10\0\0\0\0\0\0\0"[..], &head.records, &self.records].concat()
+    }
+
+    /// The same with compressed records: perf's stream is divided into pieces of `piece` bytes, of this kind.
+    pub fn compressed(mut self, kind: u32, piece: usize) -> Self {
+        /// A frame's head with a window of 512 KiB.
+        const FRAME: &[u8] = b"\x28\xb5\x2f\xfd\0\x48";
+        let records = std::mem::take(&mut self.records);
+        let mut stream = FRAME.to_vec();
+        for block in records.chunks(50) {
+            // Not compressed, and not the last.
+            stream.extend(&(block.len() as u32 * 8).to_le_bytes()[..3]);
+            stream.extend(block);
+        }
+        for piece in stream.chunks(piece) {
+            let size = (piece.len() as u64).to_le_bytes();
+            self = if kind == 83 {
+                self.record(kind, 0, &[&size, piece].concat())
+            } else {
+                self.records.extend(kind.to_le_bytes());
+                self.records.extend([0, 8 + piece.len() as u16].map(u16::to_le_bytes).concat());
+                self.records.extend(piece);
+                self
+            };
+        }
+        self.section(27, &[1_u32, 1, 1, 1, 1 << 16].map(u32::to_le_bytes).concat())
     }
 
     fn attribute(&self, event: u64, ids: u64) -> Vec<u8> {

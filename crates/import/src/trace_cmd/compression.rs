@@ -20,7 +20,7 @@ pub(super) const MAX_BYTES: u64 = 64 << 20;
 const MAX_FACTOR: u64 = 1000;
 /// Up to this size all bytes may be zero, at any factor: a chunk is some pages.
 const MAX_ZEROS_BYTES: u64 = 1 << 16;
-/// The output that a zstd decoder must keep: the format's recommendation.
+/// The output kept by a zstd decoder: the format's recommendation.
 const MAX_WINDOW_BYTES: u64 = 8 << 20;
 
 /// Decompresses bytes into `whole` bytes. The compressed bytes in the file bound the allocated memory.

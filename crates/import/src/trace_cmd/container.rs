@@ -27,6 +27,8 @@ pub(super) struct Container {
     /// The file's compression method; `none` without compression.
     pub compression: String,
     pub options: FileOptions,
+    /// The names of buffers behind the file's end; empty for an unknown name.
+    pub cut_buffers: Vec<String>,
 }
 
 /// The values from the file's options.
@@ -72,6 +74,8 @@ pub(super) struct Pages {
     pub cpu: u32,
     pub from: u64,
     pub to: u64,
+    /// The place to which they should reach, where the file ends before it.
+    pub cut_from: Option<u64>,
 }
 
 /// The tracepoints described in the file.
@@ -142,23 +146,31 @@ impl Container {
         Ok(container)
     }
 
-    /// Checks that the pages lie within the file, and that no byte belongs to two CPUs.
+    /// Whether the file should go on behind its end.
+    pub fn is_cut(&self) -> bool {
+        let mut pages = self.buffers.iter().flat_map(|buffer| &buffer.cpus);
+        !self.cut_buffers.is_empty() || pages.any(|pages| pages.cut_from.is_some())
+    }
+
+    /// Checks that no byte belongs to two CPUs, and leaves out pages behind the file's end.
     fn check(&mut self, head: &HeadReader<'_, impl Source>) -> Result<(), OpenError> {
         let mut all = 0_u64;
-        for buffer in &self.buffers {
+        for buffer in &mut self.buffers {
             if !PAGE_SIZES.contains(&buffer.page_bytes) {
                 return Err(head.damaged(0, format!("pages cannot be of {} bytes", buffer.page_bytes)));
             }
-            for &Pages { cpu, from, to } in &buffer.cpus {
-                if to < from || to > head.size {
-                    let what = format!(
-                        "the pages of CPU {cpu} should reach to byte {to}, and the file ends at byte {}: it was \
-                         cut short",
-                        head.size
-                    );
-                    return Err(head.damaged(from, what));
+            for Pages { cpu, from, to, cut_from } in &mut buffer.cpus {
+                if to < from {
+                    return Err(head.damaged(*from, format!("the pages of CPU {cpu} end before they begin")));
                 }
-                all = all.saturating_add(to - from);
+                if *to > head.size {
+                    *cut_from = Some(*to);
+                    let left = head.size.saturating_sub(*from);
+                    // A page's part is not read.
+                    let part = if buffer.compressed { 0 } else { left % u64::from(buffer.page_bytes) };
+                    *to = *from + left - part;
+                }
+                all = all.saturating_add(*to - *from);
             }
         }
         if all > head.size {
@@ -213,7 +225,17 @@ fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<
     }
     let clocks = options.clock.is_some();
     let mut buffers = vec![buffer_6(head, &tag, String::new(), page_bytes, cpus, clocks)?];
+    let mut cut_buffers = Vec::new();
     for (at, name) in instances.into_iter().take(MAX_BUFFERS) {
+        // Instances' tables stand behind the top buffer's pages.
+        let is_table = |head: &HeadReader<'_, _>| {
+            let table = u64::from(cpus) * 16 + FLYRECORD.len() as u64 + 1;
+            at.checked_add(table).is_some_and(|end| end <= head.size)
+        };
+        if !is_table(head) {
+            cut_buffers.push(name);
+            continue;
+        }
         head.at = at;
         let tag = head.text("what an instance holds")?;
         buffers.push(buffer_6(head, &tag, name, page_bytes, cpus, clocks)?);
@@ -222,7 +244,8 @@ fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<
     for buffer in buffers.iter_mut().filter(|buffer| buffer.clock.is_empty()) {
         clock.clone_into(&mut buffer.clock);
     }
-    Ok(Container { layout, tracepoints, buffers, comms, compression: "none".to_owned(), options })
+    let compression = "none".to_owned();
+    Ok(Container { layout, tracepoints, buffers, comms, compression, options, cut_buffers })
 }
 
 /// Reads the descriptions for pages and tracepoints, whose length is stored nowhere.
@@ -268,7 +291,7 @@ fn buffer_6(
     let cpus = table.chunks_exact(16).enumerate().map(|(cpu, entry)| {
         let mut entry = DescriptionReader::new(entry);
         let (from, size) = (entry.u64().unwrap_or(0), entry.u64().unwrap_or(0));
-        Pages { cpu: cpu as u32, from, to: from.saturating_add(size) }
+        Pages { cpu: cpu as u32, from, to: from.saturating_add(size), cut_from: None }
     });
     let cpus = cpus.filter(|pages| pages.to > pages.from).collect();
     let mut clock = String::new();
@@ -295,8 +318,18 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
     let mut options = FileOptions::default();
     let (mut sections, mut buffers, mut is_text) = (HashMap::new(), Vec::new(), false);
     // Each block of options leads to the next; a limit on blocks ends a loop.
-    let mut blocks = 0;
+    let (mut blocks, mut cut_buffers) = (0, Vec::new());
     while next != 0 {
+        if next >= head.size && !buffers.is_empty() {
+            // Another buffer's options stand behind its pages.
+            cut_buffers.push(String::new());
+            break;
+        }
+        if next >= head.size && blocks > 0 {
+            let what = "the options that say where each CPU's pages are should be here, and the file ends before: it \
+                        was cut short";
+            return Err(head.damaged(next, what));
+        }
         head.at = next;
         let (at, content) = head.section(option::DONE, "a section of options", &compression)?;
         let mut inner = OptionReader { rest: DescriptionReader::new(&content), at };
@@ -362,7 +395,7 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
         all.push(buffer);
     }
     all.sort_by_key(|buffer| !buffer.name.is_empty());
-    Ok(Container { layout, tracepoints, buffers: all, comms, compression, options })
+    Ok(Container { layout, tracepoints, buffers: all, comms, compression, options, cut_buffers })
 }
 
 /// A buffer as its option describes it, and its section's place.
@@ -375,7 +408,7 @@ fn buffer_7(rest: &mut DescriptionReader<'_>) -> Option<(u64, Buffer)> {
     for _ in 0..count {
         let (cpu, from, size) = (rest.count()?, rest.u64()?, rest.u64()?);
         if size > 0 {
-            cpus.push(Pages { cpu, from, to: from.checked_add(size)? });
+            cpus.push(Pages { cpu, from, to: from.checked_add(size)?, cut_from: None });
         }
     }
     Some((at, Buffer { name, clock, page_bytes, compressed: false, cpus }))

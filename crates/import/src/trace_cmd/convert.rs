@@ -1,6 +1,6 @@
 //! Conversion from `trace.dat` items to events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 use wakepath_clock::Stamp;
@@ -30,6 +30,10 @@ pub(super) struct Converter<'a, F> {
     newborn: Option<(Tid, bool)>,
     /// Events with meaningless fields.
     pub unreadable: u64,
+    /// By CPU with pages cut off, the last stamp.
+    cut: BTreeMap<u32, u64>,
+    /// The last item's stamp, ns.
+    now: u64,
 }
 
 impl<'a, F: FnMut(&Event)> Converter<'a, F> {
@@ -44,14 +48,46 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             processes: HashMap::default(),
             newborn: None,
             unreadable: 0,
+            cut: BTreeMap::new(),
+            now: first,
         }
+    }
+
+    /// Begins with these CPUs, whose pages are all cut off.
+    pub fn begin(&mut self, without_pages: impl IntoIterator<Item = u32>) {
+        for cpu in without_pages {
+            self.cut_off(cpu, self.first);
+        }
+    }
+
+    /// From here on, a CPU's pages are cut off.
+    fn cut_off(&mut self, cpu: u32, at: u64) {
+        self.cut.insert(cpu, at);
+        self.normaliser.not_recorded(Stamp::from_ns(at), Cpu::numbered(cpu), &mut self.emit);
+    }
+
+    /// Ends all losses up to the last item. Returns the CPUs with pages cut off, and their missing time, ns.
+    pub fn finish(&mut self) -> Vec<(u32, u64)> {
+        let at = Stamp::from_ns(self.now);
+        let cut = std::mem::take(&mut self.cut);
+        for (&cpu, &from) in &cut {
+            let origin = Origin { at, cpu: Cpu::numbered(cpu), current: None, level: None };
+            self.push(origin, Tracepoint::Lost { from: Stamp::from_ns(from), count: 0 });
+        }
+        self.normaliser.finish((Stamp::from_ns(self.first), at), &mut self.emit);
+        cut.into_iter()
+            .map(|(cpu, from)| (cpu, self.now - from))
+            .filter(|(_, early_ns)| *early_ns > 0)
+            .collect()
     }
 
     /// Takes the next item, with an event's bytes.
     pub fn item(&mut self, cpu: u32, item: &Item, raw: &[u8]) {
         let origin =
             Origin { at: Stamp::from_ns(item.at), cpu: Cpu::numbered(cpu), current: None, level: None };
+        self.now = item.at;
         match item.kind {
+            ItemKind::Cut => self.cut_off(cpu, item.at.max(self.first)),
             ItemKind::Lost { from, count } => {
                 let from = Stamp::from_ns(from.unwrap_or(self.first).min(item.at));
                 self.push(origin, Tracepoint::Lost { from, count });
@@ -99,6 +135,9 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         // The switch itself names the next thread.
         if let Tracepoint::Switch { next, next_comm: Some(_), .. } = what {
             self.named.insert(next);
+        }
+        if let Some(cpu) = plan.target_cpu(raw).filter(|_| self.normaliser.is_wakeup(plan.kind)) {
+            self.normaliser.targets(here.at, cpu, &mut self.emit);
         }
         self.push(here, what);
     }

@@ -35,6 +35,8 @@ struct CpuReader<'a, S> {
     /// The event behind a loss.
     event_behind_loss: Option<Item>,
     faults: Vec<(u64, Fault)>,
+    /// The pages behind these are cut off, and no item says so yet.
+    is_cut: bool,
 }
 
 /// An event or a loss.
@@ -51,6 +53,8 @@ pub(super) enum ItemKind {
     Event(Range<usize>),
     /// Events lost since this stamp, ns, or since the CPU's first. `count` is 0 if unknown.
     Lost { from: Option<u64>, count: u64 },
+    /// The CPU's further pages are behind the file's end.
+    Cut,
 }
 
 /// The limit on listed unreadable places in a CPU's pages.
@@ -82,6 +86,8 @@ impl<'a, S: Source> CpuReader<'a, S> {
             next: None,
             event_behind_loss: None,
             faults: Vec::new(),
+            // A CPU without a page has no stamp.
+            is_cut: pages.cut_from.is_some() && pages.from < pages.to,
         };
         reader.advance();
         reader
@@ -119,7 +125,11 @@ impl<'a, S: Source> CpuReader<'a, S> {
                     Ok(Some(Some(count))) => break Some(self.lost(count)),
                     Ok(Some(None)) => continue,
                     // An unreadable end is a loss up to this CPU's last stamp.
-                    Ok(None) => break std::mem::take(&mut self.faulted).then(|| self.lost(0)),
+                    Ok(None) => {
+                        let lost = std::mem::take(&mut self.faulted).then(|| self.lost(0));
+                        let is_cut = lost.is_none() && std::mem::take(&mut self.is_cut);
+                        break lost.or_else(|| is_cut.then(|| Item { at: self.ns(), kind: ItemKind::Cut }));
+                    }
                     Err((offset, what)) => {
                         self.fault(offset, what);
                         continue;
@@ -210,7 +220,7 @@ pub(super) fn merge(
         while let Some(item) = reader.next.clone().filter(|item| (item.at, index) <= limit) {
             let bytes = match &item.kind {
                 ItemKind::Event(range) => reader.bytes(range.clone()),
-                ItemKind::Lost { .. } => &[],
+                ItemKind::Lost { .. } | ItemKind::Cut => &[],
             };
             visit(reader.cpu, &item, bytes);
             let before = reader.pages.offset();

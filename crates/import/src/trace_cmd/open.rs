@@ -7,7 +7,7 @@ use std::path::Path;
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 use wakepath_event::{
-    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+    ClockId, Cpu, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
 use super::container::{Buffer, Container, RECORD_WITH};
@@ -87,6 +87,11 @@ impl<S: Source> TraceDat<S> {
             }
         }
         let Some((buffer, index)) = chosen else {
+            if container.is_cut() {
+                let what = "it was cut short, and holds no switches of threads up to there".to_owned();
+                let offset = source.size().map_err(OpenError::io(path))?;
+                return Err(OpenError::Damaged { path: path.to_owned(), offset, what });
+            }
             return Err(OpenError::no_switches(path, event_names(&container, &holds), RECORD_WITH));
         };
         let name = container.buffers[buffer].clock.as_str();
@@ -99,6 +104,13 @@ impl<S: Source> TraceDat<S> {
         let mut damages: Vec<_> =
             index.faults.into_iter().map(|(offset, fault)| Damage::at(path, offset, &fault)).collect();
         let mut add = |kind| damages.push(Damage::in_file(path, kind));
+        let cut =
+            container.buffers[buffer].cpus.iter().filter_map(|pages| Some((pages.cpu, pages.cut_from?)));
+        if let Some((cpu, to)) = cut.min_by_key(|&(_, to)| to) {
+            add(DamageKind::Fault(Fault::FileCut { cpu, to }.to_string()));
+        } else if container.is_cut() {
+            add(DamageKind::Fault(Fault::OtherBufferCut.to_string()));
+        }
         if !others.is_empty() {
             add(DamageKind::OtherBuffers(others));
         }
@@ -154,11 +166,15 @@ impl<S: Source> EventSource for TraceDat<S> {
         /// Bytes between two progress reports.
         const PROGRESS_BYTES: u64 = 1 << 20;
         let asked = self.container.tracepoints.plans.values().map(|plan| plan.kind);
-        let normaliser =
-            Normaliser::with_states(self.states, self.wakeup_by).with_events(RecordedEvents::among(asked));
+        let buffer = &self.container.buffers[self.buffer];
+        let normaliser = Normaliser::with_states(self.states, self.wakeup_by)
+            .with_events(RecordedEvents::among(asked))
+            .with_cpus(buffer.cpus.iter().map(|pages| Cpu::numbered(pages.cpu)));
         let mut converter = Converter::new(&self.container, normaliser, self.first, emit);
         let (mut read, mut reported) = (0, 0);
-        let buffer = &self.container.buffers[self.buffer];
+        let without_pages =
+            buffer.cpus.iter().filter(|pages| pages.cut_from.is_some() && pages.from == pages.to);
+        converter.begin(without_pages.map(|pages| pages.cpu));
         // The first pass has already reported the unreadable places.
         merge(
             &self.source,
@@ -175,6 +191,9 @@ impl<S: Source> EventSource for TraceDat<S> {
         );
         let mut damages = self.damages.clone();
         let path = &self.description.path;
+        for (cpu, early_ns) in converter.finish() {
+            damages.push(Damage::in_file(path, DamageKind::EndMissing { cpu, early_ns }));
+        }
         if converter.unreadable > 0 {
             let skipped = DamageKind::EventsSkipped { count: converter.unreadable, first: None };
             damages.push(Damage::in_file(path, skipped));
@@ -194,6 +213,9 @@ impl Index {
             container,
             buffer,
             |_, item, bytes| {
+                if item.kind == ItemKind::Cut {
+                    return;
+                }
                 index.first.get_or_insert(item.at);
                 index.last = item.at;
                 let (ItemKind::Event(_), Some(&id)) = (&item.kind, bytes.first_chunk()) else { return };

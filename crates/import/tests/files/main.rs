@@ -2,4 +2,6 @@
 
 mod lines;
 mod perf_data;
+mod perf_streams;
+mod text_trace;
 mod trace_dat;

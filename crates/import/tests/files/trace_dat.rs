@@ -243,7 +243,11 @@ fn an_error_names_the_reason_and_the_way_out() {
         (replaced(b"flyrecord\0", b"latency  \0"), "a.dat holds the text that a latency tracer printed"),
         (replaced(b"flyrecord\0", b"something\0"), "neither events nor text begin here"),
         (replaced(b"type == 30", b"type == 77"), "not laid out as any that is known"),
-        (bytes[..bytes.len() - 100].to_vec(), "it was cut short"),
+        (
+            bytes[..bytes.len() - 2000].to_vec(),
+            "it was cut short, and holds no switches of threads up to there",
+        ),
+        (of(two_cpus())[..2000].to_vec(), "it was cut short"),
         (
             of(two_cpus().compressed("lz4")),
             "a.dat is compressed by lz4, which is not read: convert it (trace-cmd convert --compression none",
@@ -283,17 +287,126 @@ fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
+fn a_file_cut_short_anywhere_is_refused_by_name_and_place_or_says_from_where_on_it_lacks_pages() {
     for (version, compression) in FORMS {
         let bytes = file_with_all_kinds(version, compression).bytes();
         let (whole, damages) = survives(&bytes).expect("whole");
         assert!(whole > 12 && damages.len() == 2, "{whole} {damages:?}");
         for len in (0..bytes.len()).filter(|len| len % 3 == 0 || *len < 200) {
-            let error = survives(&bytes[..len]).expect_err("it was cut");
-            assert!(error.contains("a.dat"), "{len}: {error}");
-            assert!(len < 10 || error.contains(" at byte "), "version {version}, {len}: {error}");
+            match survives(&bytes[..len]) {
+                Ok((_, damages)) => {
+                    let said = format!("{:?}", damages.first());
+                    assert!(version == 6 && said.contains("the file was cut short"), "{len}: {said}");
+                }
+                Err(error) => {
+                    assert!(error.contains("a.dat"), "{len}: {error}");
+                    assert!(len < 10 || error.contains(" at byte "), "version {version}, {len}: {error}");
+                }
+            }
         }
     }
+}
+
+/// Some pages of each CPU, with a switch in each.
+fn many_pages() -> File {
+    (0..60).fold(two_cpus().version(6), |file, n| {
+        let at = 1000 + 100 * n;
+        file.waking((at, 0, 7, 7), 8)
+            .switch((at + 10, 1, 0, 0), 0, 8, "there")
+            .switch((at + 20, 1, 8, 8), ANY, 0, "swapper/1")
+            .switch((at + 30, 0, 7, 7), 0, 9, "other")
+            .switch((at + 40, 0, 9, 9), 0, 7, "here")
+    })
+}
+
+/// A CPU's events that came from its pages.
+fn events_on_cpu(events: &[Event], cpu: u16) -> Vec<&Event> {
+    let own = events.iter().filter(|event| event.cpu.0 == cpu);
+    own.filter(|event| !matches!(event.kind, EventKind::Loss { .. } | EventKind::Unrecorded)).collect()
+}
+
+#[test]
+fn behind_a_cut_nothing_is_known_of_its_cpus() {
+    let bytes = many_pages().bytes();
+    let (whole, damages) = events(&opened(&bytes).expect("whole"));
+    assert_eq!(damages, []);
+    let end = |events: &[Event]| events.last().map_or(0, |event| event.at.ns());
+    let (mut readable, mut both, mut second_alone) = (0, 0, 0);
+    for n in 0..300 {
+        let len = bytes.len() - 1 - n * (bytes.len() - 1) / 300;
+        let Ok(file) = opened(&bytes[..len]) else { continue };
+        readable += 1;
+        let (cut, damages) = events(&file);
+        let is_said = |kind: &DamageKind| matches!(kind, DamageKind::Fault(what) if what.starts_with("the file was cut short"));
+        assert!(is_said(&damages[0].kind), "{len}: {damages:?}");
+        let mut expected = Vec::new();
+        for cpu in [0_u16, 1] {
+            let (ours, all) = (events_on_cpu(&cut, cpu), events_on_cpu(&whole, cpu));
+            assert_eq!(ours, all[..ours.len()], "{len}: the events in front of the cut");
+            let marks = cut.iter().filter(|event| event.cpu.0 == cpu);
+            let marks: Vec<_> = marks
+                .filter_map(|event| match event.kind {
+                    EventKind::Unrecorded => Some((event.at.ns(), None)),
+                    EventKind::Loss { from, .. } => Some((event.at.ns(), Some(from.ns()))),
+                    _ => None,
+                })
+                .collect();
+            if marks.is_empty() {
+                assert_eq!(ours.len(), all.len(), "{len}: CPU {cpu} is whole, or it is marked");
+                second_alone += 1;
+                continue;
+            }
+            let (last, end) = (ours.last().map_or(100, |event| event.at.ns()), end(&cut));
+            assert_eq!(marks, [(last, None), (end, Some(last))], "{len}: CPU {cpu}");
+            let kind = DamageKind::EndMissing { cpu: cpu.into(), early_ns: end - last };
+            expected.extend((last < end).then_some(kind));
+            both += usize::from(cpu == 0);
+        }
+        let missing: Vec<_> = damages.into_iter().skip(1).map(|damage| damage.kind).collect();
+        assert_eq!(missing, expected, "{len}");
+    }
+    assert!(readable > 200 && both > 50 && second_alone > 50, "{readable} {both} {second_alone}");
+}
+
+#[test]
+fn an_instance_behind_the_cut_is_said() {
+    let whole = two_cpus().version(6).instance().bytes();
+    let alone = two_cpus().version(6).bytes();
+    // The instance's table stands behind the top buffer's pages.
+    let file = opened(&whole[..alone.len()]).expect("the top buffer is whole");
+    let (events, damages) = events(&file);
+    assert_eq!(lines(&events).len(), OF_TWO_CPUS.len() + 1);
+    assert_eq!(damages.len(), 1);
+    assert_eq!(damages[0].kind, DamageKind::Fault(Fault::OtherBufferCut.to_string()));
+    // In version 7, an option that leads to nowhere.
+    let mut bytes = two_cpus().bytes();
+    let at = bytes.len() - 8;
+    let behind = bytes.len() as u64 + 4096;
+    bytes[at..].copy_from_slice(&behind.to_le_bytes());
+    let (count, damages) = survives(&bytes).expect("the top buffer is whole");
+    assert_eq!((count > 7, damages.len()), (true, 1));
+    assert_eq!(damages[0].kind, DamageKind::Fault(Fault::OtherBufferCut.to_string()));
+}
+
+#[test]
+fn a_cpu_without_pages_is_unknown_once_a_thread_is_woken_there() {
+    let waking = |cpu: u32| {
+        let fields: [(usize, &[u8]); 2] = [(12, &8_u32.to_le_bytes()), (20, &cpu.to_le_bytes())];
+        let file = File::default().switch((100, 0, 0, 0), 0, 7, "here");
+        read(&file.tracepoint(EventType::Waking, (105, 0, 7, 7), &fields).switch(
+            (200, 0, 7, 7),
+            2,
+            0,
+            "swapper/0",
+        ))
+    };
+    let (events, damages) = waking(1);
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert_eq!(damages[0].kind, DamageKind::CpusUnrecorded { cpus: vec![1], wakings: 1 });
+    assert!(events.iter().any(|event| event.kind == EventKind::Unrecorded && event.cpu.0 == 1));
+    assert_eq!(lines_with(&events, "lost"), ["200 cpu1 0 lost 0 since 100"]);
+    // It may have been idle.
+    assert_eq!(waking(0).1, []);
 }
 
 #[test]

@@ -106,6 +106,9 @@ fn a_request_waits_for_the_last_of_the_requests_whose_threads_wait_for_each_othe
         ("a/b < a 1000000..1000900 tid=11", ""),
         ("b/b 1000000..1000900 tid=11\na/c < a 1000000..1000900 tid=12 server", "own"),
         ("a/b < a 1000000..1000900 tid=11 server\nc/c 1000000..1000900 tid=12", "c"),
+        // A request and its part are one request, whichever waits for the other.
+        ("b/b 1000000..1000900 tid=11\nb/c < b 1000000..1000900 tid=12 server", "b"),
+        ("b/c < b 1000000..1000900 tid=11 server\nb/b 1000000..1000900 tid=12", "part of b"),
     ] {
         let found = blamed(&made(CHAIN, &format!("{a}\n{others}")), "a/a");
         let blockers: Vec<_> = found.split("; ").filter(|part| part.starts_with("by ")).collect();
@@ -113,6 +116,7 @@ fn a_request_waits_for_the_last_of_the_requests_whose_threads_wait_for_each_othe
             "b" => vec!["by b/b 690"],
             "c" => vec!["by c/c 490"],
             "c through b" => vec!["by c/c 490 through b/b 490", "by b/b 200"],
+            "part of b" => vec!["by b/c 690"],
             "own" => vec!["by b/b 200"],
             _ => vec![],
         };
@@ -192,4 +196,48 @@ fn nobody_is_blamed_for_a_time_of_which_nothing_is_known() {
     assert!(blame.pieces.iter().all(|piece| piece.request.is_none() && piece.waits_for.is_empty()));
     assert_eq!(blame.pieces.first().map(|piece| piece.from), Some(at(0)));
     assert!(blame.blocked_by.is_empty());
+}
+
+#[test]
+fn work_of_the_next_thread_does_not_block_a_request_whose_call_is_under_way() {
+    // `a` hands `a/a` over to `b` by 300; a call is under way from 150 to 400, and `b` works for `b/b` until 500.
+    let host = "
+        host web3 realtime=1000000
+        thread a tid=10
+        thread b tid=11 tgid=10
+        0 c0 idle started
+        0 c0 idle switch a
+        0 c1 idle switch b
+        50 c1 b context b/b
+        50 c1 b waking b
+        100 c0 a context a/a
+        100 c0 a waking a
+        200 c0 a context a/a
+        200 c0 a waking a
+        201 c0 a context none
+        201 c0 a switch idle blocked
+        500 c1 b context b/b
+        500 c1 b waking b
+        501 c1 b context a/a
+        501 c1 b waking b
+        800 c1 b context a/a
+        800 c1 b switch idle blocked
+        1000 c0 idle stopped";
+    let spans = "service s\na/a 1000100..1000800\na/1 < a 1000150..1000400 client\nb/b 1000020..1000500";
+    let made = made(host, spans);
+    let (joined, request) = (made.joined(), made.request("a/a"));
+    let of_thread = |window, hand_overs: &dyn wakepath_critical_path::HandOvers| {
+        active_with(&made.recorded.graph, window, Timeouts::AsTheyAre, hand_overs)
+    };
+    let algorithm = wakepath_critical_path::Algorithm::Active;
+    let path = crate::path_handed_over(&joined, request, joined.times(request), algorithm, of_thread);
+    let path = path.expect("two threads");
+    let blocked = |is_handed_over| {
+        let blame = joined.blame(request, &path, is_handed_over);
+        let own = blame.pieces.iter().filter(|piece| piece.request == Some(request));
+        let own: u64 = own.map(|piece| piece.to.since(piece.from)).sum();
+        (blame.blocked_by.iter().map(|one| one.total_ns).collect::<Vec<_>>(), own)
+    };
+    // The call takes 199 of the 299 ns in which no thread has the request.
+    assert_eq!((blocked(true), blocked(false)), ((vec![100], 401), (vec![299], 401)));
 }

@@ -58,6 +58,7 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         ("a/a 600000..6000000", "a/a:-"),
         ("a/a 600000..6000000 server tid=11", "a/a:-"),
         ("a/a 600000..600000 server", "a/a:-"),
+        ("a/a 5000000..5000000 server\nb/b 600000..6000000 server", "b/b:one a/a:-"),
         // The question of `two` came behind its beginning, which leaves `one`.
         ("a/a 700000..5600000 server", "a/a:one"),
         // Both began before, and both answers are as far from the end, to 20 µs.

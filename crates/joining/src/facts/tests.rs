@@ -41,6 +41,8 @@ fn accesses_to_disks_are_those_of_the_threads_of_a_request_and_of_its_parts_in_i
         ("a/a 1000050..1000300 tid=10\na/b < a 1000140..1000160 tid=11 server", sum(2, 0, 4096 + 512, 200)),
         ("a/a 1000050..1000300 tid=10\nc/c 1000140..1000160 tid=11", sum(1, 0, 4096, 100)),
         ("a/a 1000050..1000800", sum(0, 0, 0, 0)),
+        // A part goes on behind the end, and its access there is not the request's.
+        ("a/a 1000100..1000300 tid=11\na/b < a 1000290..1000350 tid=10 server", sum(1, 0, 512, 100)),
     ] {
         let made = made(HOST, &format!("service s\n{spans}"));
         assert_eq!(disk(&made, "a/a"), expected, "{spans}");

@@ -133,3 +133,20 @@ fn the_realtime_of_a_moment_of_a_request_lies_within_its_span() {
         [1_000_100, 1_000_100, 1_000_101, 1_000_400, 1_000_700, 1_000_700]
     );
 }
+
+#[test]
+fn the_realtime_of_a_requests_ends_is_that_of_its_span_also_where_the_clock_cannot_give_it() {
+    // The recording's clock begins with the machine; and it is slower than the realtime clock.
+    let host = HOST.replace("1000 c0 idle stopped", "990 c0 idle clocks 1000997\n1000 c0 idle stopped");
+    for (from, to) in
+        [(999_200, 1_000_300), (1_000_003, 1_000_400), (1_000_111, 1_000_777), (999_200, 999_900)]
+    {
+        let made = made(&host, &format!("service s\na/a {from}..{to}"));
+        let (joined, request) = (made.joined(), made.request("a/a"));
+        let (begin, end) = joined.times(request);
+        assert_eq!(joined.wall(request, begin).ns(), from, "{from}..{to}");
+        if begin < end {
+            assert_eq!(joined.wall(request, end).ns(), to, "{from}..{to}");
+        }
+    }
+}

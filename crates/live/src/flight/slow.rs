@@ -193,7 +193,8 @@ fn time_ns(text: &str) -> Option<u64> {
         "min" => 60e9,
         _ => return None,
     };
-    let number = digits.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite())?;
+    let number = digits.trim().parse::<f64>().ok().filter(|number| number.is_finite())?;
+    // A number below 0 becomes 0.
     Some((number * unit) as u64).filter(|&ns| ns > 0)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use wakepath_event::{Event, EventKind, Mark};
+use wakepath_event::{Event, EventKind};
 
 /// Facts by key, each as the event with which it was stated.
 #[derive(Debug)]
@@ -78,9 +78,9 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         events
     }
 
-    /// The memory in use, bytes: an upper estimate for a hash table's entries.
+    /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
-        self.facts.capacity() * (size_of::<(K, Fact)>() + 1) * 8 / 7 + self.payload
+        table_bytes::<(K, Fact)>(self.facts.capacity()) + self.payload
     }
 
     #[cfg(test)]
@@ -106,6 +106,11 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     }
 }
 
+/// A hash table's memory with room for `capacity` entries, bytes: an eighth stays free, and each place has an extra byte.
+pub(super) const fn table_bytes<Entry>(capacity: usize) -> usize {
+    capacity.div_ceil(7) * 8 * (size_of::<Entry>() + 1)
+}
+
 /// An event's heap memory, bytes.
 fn payload(kind: &EventKind) -> usize {
     match kind {
@@ -115,7 +120,6 @@ fn payload(kind: &EventKind) -> usize {
         EventKind::Stack(stack) | EventKind::StackLater(_, stack) | EventKind::Sample(stack) => {
             (stack.kernel.len() + stack.user.len()) * size_of::<u64>()
         }
-        EventKind::Mark(Mark::Command { words, .. }) => words.len(),
         _ => 0,
     }
 }
@@ -123,7 +127,7 @@ fn payload(kind: &EventKind) -> usize {
 #[cfg(test)]
 mod tests {
     use wakepath_clock::Stamp;
-    use wakepath_event::{Context, Cpu, NameSpace, Tid};
+    use wakepath_event::{Context, Cpu, FileName, Mapping, NameSpace, Stack, StackId, Tid};
 
     use super::*;
 
@@ -173,5 +177,35 @@ mod tests {
         assert_eq!(facts.payload, 30);
         facts.retain(|_| false);
         assert_eq!((facts.payload, facts.len()), (0, 0));
+    }
+    #[test]
+    fn the_memory_of_a_table_has_its_free_places_and_a_byte_for_each_place() {
+        assert_eq!([0, 7, 14, 448].map(table_bytes::<[u8; 9]>), [0, 80, 160, 5120]);
+        assert_eq!(table_bytes::<u64>(3), 72, "a small table has no fewer than the places that it needs");
+    }
+    #[test]
+    fn texts_and_addresses_count_beside_their_fact() {
+        let file =
+            |name: &[u8]| FileName { tgid: Tid(7), fd: 3, mode: 0, inode: 5, flow: None, name: name.into() };
+        let mapping = Mapping {
+            tgid: Tid(7),
+            from: 0x1000,
+            to: 0x2000,
+            offset: 0,
+            build_id: [1, 2, 3].into(),
+            path: b"/bin/worker".as_slice().into(),
+        };
+        let stack =
+            Stack { tgid: Tid(7), kernel: [1, 2].into(), user: [3, 4, 5].into(), scanned: 0, proved: 0 };
+        for (kind, bytes) in [
+            (EventKind::Name(NameSpace::Cgroup, 1, b"/shop".as_slice().into()), 5),
+            (EventKind::File(file(b"data.db")), 7),
+            (EventKind::Mapping(mapping), 14),
+            (EventKind::Stack(stack.clone()), 40),
+            (EventKind::StackLater(StackId(7), stack), 40),
+            (EventKind::Exit, 0),
+        ] {
+            assert_eq!(payload(&kind), bytes, "{kind:?}");
+        }
     }
 }

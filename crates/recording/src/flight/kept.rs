@@ -13,12 +13,10 @@ use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
 
 /// The file with the recorder's process number.
 const RECORDER: &str = "recorder";
-/// The prefix of kept recordings' names; the UTC time follows, so they sort by age.
+/// The prefix of kept recordings' names; the UTC time follows, and a number, from a second's second recording on.
 const KEPT: &str = "kept-";
 /// The recorder file's largest size, bytes.
 const MAX_RECORDER_BYTES: u64 = 64;
-/// The number of names to try for recordings in the same second.
-const MAX_NAMES: u32 = 1000;
 
 /// The limits for all kept recordings together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +80,8 @@ impl FlightDirectory {
     /// When the recording cannot be made.
     pub fn begin(&self, word: &str, clock: ClockReading, bytes: u64) -> Result<Writer, WriteError> {
         let acting = Caller::act(self.options.caller.as_ref()).map_err(|e| self.io(e))?;
-        self.make_room(bytes)?;
         let name = self.free_name(word, clock).map_err(|e| self.io(e))?;
+        self.make_room(bytes)?;
         drop(acting);
         let options = Options { clock, most_bytes: Some(self.limits.bytes), ..self.options.clone() };
         let path = self.directory.path.join(name);
@@ -108,16 +106,14 @@ impl FlightDirectory {
         }
     }
 
+    /// A name, sorted behind all others with this second ([`age`]).
     fn free_name(&self, word: &str, clock: ClockReading) -> io::Result<OsString> {
         let time = utc(clock.realtime_ns / 1_000_000_000);
-        for number in 1..MAX_NAMES {
-            let more = if number == 1 { String::new() } else { format!("-{number}") };
-            let name = OsString::from(format!("{KEPT}{time}{more}-{word}"));
-            if self.directory.kind_of(&name)?.is_none() {
-                return Ok(name);
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
+        let names = self.directory.names()?;
+        let ages = names.iter().filter(|(name, _)| is_kept(name)).map(|(name, _)| age(name));
+        let last = ages.filter(|(_, other, _)| *other == time).map(|(.., number)| number).max();
+        let more = last.map_or(String::new(), |last| format!("-{}", last.saturating_add(1)));
+        Ok(OsString::from(format!("{KEPT}{time}{more}-{word}")))
     }
 
     /// Deletes the oldest recordings, so that another with `bytes` bytes fits into the limits and onto the disk.
@@ -139,6 +135,7 @@ impl FlightDirectory {
                 kept.push((name, found, bytes));
             }
         }
+        kept.sort_by_key(|(name, ..)| age(name));
         let sizes: Vec<u64> = kept.iter().map(|(.., bytes)| *bytes).collect();
         let gone = oldest_that_go(&sizes, bytes, self.limits);
         self.check_disk(sizes[..gone].iter().sum(), bytes)?;
@@ -199,8 +196,10 @@ pub fn recorder(path: &Path) -> io::Result<Option<i32>> {
 pub fn kept_recordings(path: &Path) -> io::Result<Vec<PathBuf>> {
     let names = Directory::at(path)?.names()?;
     let is_whole = |name: &OsStr| is_kept(name) && !name.as_encoded_bytes().starts_with(b".");
-    let kept = names.into_iter().filter(|(name, kind)| is_whole(name) && *kind == FileType::Directory);
-    Ok(kept.map(|(name, _)| path.join(name)).collect())
+    let mut kept: Vec<_> =
+        names.into_iter().filter(|(name, kind)| is_whole(name) && *kind == FileType::Directory).collect();
+    kept.sort_by_key(|(name, _)| age(name));
+    Ok(kept.into_iter().map(|(name, _)| path.join(name)).collect())
 }
 
 /// Whether the recording `path` is complete: its writer has released the lock.
@@ -222,6 +221,17 @@ fn oldest_that_go(kept: &[u64], bytes: u64, limits: KeptLimits) -> usize {
 fn is_kept(name: &OsStr) -> bool {
     // An unfinished recording has a dot before its name, and `.new` behind it.
     name.to_str().is_some_and(|name| name.strip_prefix('.').unwrap_or(name).starts_with(KEPT))
+}
+
+/// A recording's age in its name, for sorting: whether it is finished, its UTC time, and its number within that second.
+/// Unfinished ones count as the oldest.
+fn age(name: &OsStr) -> (bool, String, u32) {
+    let name = name.to_str().unwrap_or_default();
+    let (is_finished, name) = name.strip_prefix('.').map_or((true, name), |name| (false, name));
+    let mut parts = name.strip_prefix(KEPT).unwrap_or(name).split('-');
+    let time = parts.next().unwrap_or_default().to_owned();
+    let number = parts.next().and_then(|number| number.parse().ok()).unwrap_or(1);
+    (is_finished, time, number)
 }
 
 /// A UTC time as part of a file name, from seconds since 1970. Days become a date as in H. Hinnant's
@@ -272,6 +282,22 @@ mod tests {
             (1_764_038_801, "20251125T024641Z"),
             (4_107_542_399, "21000228T235959Z"),
             (4_107_542_400, "21000301T000000Z"),
+            (5_097_659, "19700301T000059Z"),
+            (31_535_999, "19701231T235959Z"),
+            (68_214_896, "19720229T123456Z"),
+            (94_611_723, "19721231T010203Z"),
+            (94_694_400, "19730101T000000Z"),
+            (946_634_948, "19991231T100908Z"),
+            (1_709_190_489, "20240229T070809Z"),
+            (1_709_324_482, "20240301T202122Z"),
+            (1_740_740_400, "20250228T110000Z"),
+            (1_753_978_638, "20250731T161718Z"),
+            (3_981_312_060, "20960229T000100Z"),
+            (4_107_491_999, "21000228T095959Z"),
+            (7_263_216_000, "22000301T000000Z"),
+            (13_574_610_855, "24000229T131415Z"),
+            (13_574_649_600, "24000301T000000Z"),
+            (13_601_088_001, "24010101T000001Z"),
         ] {
             assert_eq!(utc(seconds), name);
         }

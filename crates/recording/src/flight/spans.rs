@@ -64,6 +64,7 @@ impl FlightSpans {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{HostIdentity, Options, Writer};
 
     #[test]
     fn messages_go_by_age_and_by_size() {
@@ -102,6 +103,31 @@ mod tests {
             for (from, is_short) in until.into_iter().flat_map(|until| [(until, true), (until + 1, false)]) {
                 assert_eq!(spans.is_short_since(from), is_short, "from {from}, at {at}");
             }
+        }
+    }
+    #[test]
+    fn all_messages_in_memory_are_written_and_a_shortage_in_their_window_is_said() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let host = HostIdentity {
+            name: "web3".to_owned(),
+            boot_id: "67e2237c-99e6-488f-b6e0-82e34227d61c".to_owned(),
+            kernel_release: "6.18.0".to_owned(),
+            machine: "x86_64".to_owned(),
+            cpus: 1,
+        };
+        let mut spans = FlightSpans::new(100, 2 * (10 + OVERHEAD_BYTES));
+        for at in [10, 20, 30] {
+            spans.push(at, &[at as u8; 10]);
+        }
+        // The window's beginning, and whether it lacks a message: the first has gone.
+        for (from, is_short) in [(10, true), (11, false)] {
+            let path = folder.path().join(format!("from-{from}"));
+            let writer = Writer::create(&path, &host, &Options::new("0", "")).expect("a place");
+            let mut file = writer.spans().expect("a file");
+            assert_eq!(spans.write(&mut file, from).expect("room"), is_short);
+            let bytes = std::fs::read(path.join(crate::spans::SPANS)).expect("a file");
+            let has = |message: u8| bytes.windows(10).any(|part| part == [message; 10]);
+            assert_eq!([10, 20, 30].map(has), [false, true, true]);
         }
     }
 }

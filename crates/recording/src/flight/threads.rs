@@ -10,6 +10,8 @@ use wakepath_event::{
     ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
 };
 
+use super::bounded::table_bytes;
+
 /// The largest number of remembered threads, living and dying.
 const MAX_THREADS: usize = 1 << 18;
 /// The largest number of remembered attributes in a thread's context: `MAX_ATTRIBUTES` in `bpf/thread_context.bpf.h`.
@@ -216,12 +218,11 @@ impl Threads {
 
     /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
-        let row = size_of::<(Tid, Row)>() + 1;
         self.attribute_bytes
-            + self.rows.capacity() * row * 8 / 7
-            + self.refills.capacity() * 24
-            + self.ended.capacity() * 8
-            + self.cpus.capacity() * 8
+            + table_bytes::<(Tid, Row)>(self.rows.capacity())
+            + table_bytes::<(CgroupId, u64)>(self.refills.capacity())
+            + table_bytes::<Tid>(self.ended.capacity())
+            + self.cpus.capacity() * size_of::<Option<Tid>>()
     }
 
     /// The processes with a living thread, main or not. A walk through all threads.
@@ -296,15 +297,23 @@ impl Threads {
         {
             self.doubt(believed);
         }
-        self.cpus[index] = Some(tid);
-        self.run(tid);
+        self.run(cpu, tid);
     }
 
-    fn run(&mut self, tid: Tid) {
+    /// Gives a thread a CPU.
+    fn run(&mut self, cpu: Cpu, tid: Tid) {
         if tid != Tid::IDLE {
+            // No thread runs on two CPUs: the other CPU's switch record is missing.
+            self.leave_cpus(tid);
             let row = self.row(tid);
             (row.state, row.pending) = (State::Ready, None);
         }
+        self.cpus[usize::from(cpu.0)] = Some(tid);
+    }
+
+    /// Takes a thread off its CPU, whose thread then is unknown.
+    fn leave_cpus(&mut self, tid: Tid) {
+        self.cpus.iter_mut().filter(|occupant| **occupant == Some(tid)).for_each(|occupant| *occupant = None);
     }
 
     fn switch(&mut self, at: u64, cpu: Cpu, prev: Tid, next: Tid, (out, call): (SwitchOut, Option<Call>)) {
@@ -330,11 +339,7 @@ impl Threads {
                 }
             }
         }
-        // No thread runs on two CPUs: the other CPU's switch record is missing.
-        let elsewhere = self.cpus.iter_mut().find(|tid| **tid == Some(next) && next != Tid::IDLE);
-        elsewhere.into_iter().for_each(|tid| *tid = None);
-        self.cpus[usize::from(cpu.0)] = Some(next);
-        self.run(next);
+        self.run(cpu, next);
     }
 
     fn wake(&mut self, target: Tid, newborn: bool, woken: Woken) {
@@ -379,7 +384,7 @@ impl Threads {
     fn begin_anew(&mut self, tid: Tid) {
         let before = self.rows.remove(&tid);
         self.attribute_bytes -= before.map_or(0, |row| row.attribute_bytes());
-        self.cpus.iter_mut().filter(|occupant| **occupant == Some(tid)).for_each(|occupant| *occupant = None);
+        self.leave_cpus(tid);
     }
 
     /// Moves a thread between run queues.
@@ -473,91 +478,4 @@ const fn observes(kind: &EventKind) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use wakepath_clock::Stamp;
-    use wakepath_event::Comm;
-
-    use super::*;
-
-    const THREAD: Tid = Tid(7);
-
-    fn birth(start: u64) -> EventKind {
-        let child = ThreadIdentity {
-            tid: THREAD,
-            tgid: THREAD,
-            parent: Tid(1),
-            ns_tid: THREAD,
-            ns_tgid: THREAD,
-            start: Stamp::from_ns(start),
-            cgroup: CgroupId(1),
-            cpu_cgroup: CgroupId(1),
-            kernel: false,
-            comm: Comm::new(b"worker"),
-        };
-        EventKind::Fork { child }
-    }
-
-    #[test]
-    fn the_memory_of_attributes_goes_with_them() {
-        let event = |at, current, kind| Event {
-            at: Stamp::from_ns(at),
-            cpu: Cpu(0),
-            context: Context::Task,
-            current,
-            kind,
-        };
-        let attribute = |length: usize| {
-            let value = vec![b'x'; length].into();
-            EventKind::ThreadAttribute(ThreadAttribute { key: 1, length: length as u8, value })
-        };
-        let context =
-            |flags| EventKind::ThreadContext(ThreadContext::Span { trace: [1; 16], span: [2; 8], flags });
-        let leaves = |out| EventKind::Switch { next: Tid::IDLE, out, interrupts_ns: 0, call: None };
-        let blocked = leaves(SwitchOut::Blocked(BlockedState::Interruptible));
-        let waking = EventKind::Waking { target: THREAD, irq: 0, newborn: true, socket: None };
-        let exec = EventKind::Exec { old: THREAD, comm: Comm::new(b"next"), path: [].into() };
-        for (what, ends) in [
-            ("another context", vec![(THREAD, context(1))]),
-            ("another program", vec![(THREAD, exec)]),
-            ("the thread's end", vec![(THREAD, leaves(SwitchOut::Dead))]),
-            ("another thread of this tid", vec![(Tid::IDLE, birth(50))]),
-            ("the same without a birth", vec![(THREAD, blocked), (Tid::IDLE, waking)]),
-        ] {
-            let mut threads = Threads::default();
-            let none = threads.bytes();
-            let shows =
-                EventKind::Switch { next: THREAD, out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
-            for (at, (current, kind)) in
-                (1..).zip([(Tid::IDLE, birth(1)), (Tid::IDLE, shows), (THREAD, context(0))])
-            {
-                threads.take(&event(at, current, kind));
-            }
-            assert_eq!(threads.attribute_bytes, 0);
-            threads.take(&event(10, THREAD, attribute(20)));
-            threads.take(&event(10, THREAD, attribute(5)));
-            assert!(threads.attribute_bytes >= 25 + 2 * size_of::<ThreadAttribute>(), "{what}");
-            assert!(threads.bytes() >= none + threads.attribute_bytes, "{what}");
-            (60..).zip(ends).for_each(|(at, (current, kind))| threads.take(&event(at, current, kind)));
-            assert_eq!(threads.attribute_bytes, 0, "{what}");
-        }
-    }
-
-    #[test]
-    fn no_more_attributes_of_a_context_are_kept_than_a_recorder_reads() {
-        let mut threads = Threads::default();
-        let mut take = |kind| {
-            threads.take(&Event {
-                at: Stamp::from_ns(5),
-                cpu: Cpu(0),
-                context: Context::Task,
-                current: THREAD,
-                kind,
-            });
-        };
-        take(EventKind::Current);
-        for _ in 0..100 {
-            take(EventKind::ThreadAttribute(ThreadAttribute { key: 1, length: 1, value: [1].into() }));
-        }
-        assert_eq!(threads.rows[&THREAD].attributes.len(), MAX_ATTRIBUTES);
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@ use wakepath_event::{Context, Cpu, Event, EventKind, Mark, Tid};
 use wakepath_kernel_records::{Buffer, Header, record_length, walk};
 
 use super::{Flight, Packets, life_cpu};
+use crate::write::Life;
 use crate::{ClockReading, WriteError, Writer};
 
 /// The limit on unwritten rare records, bytes: the writer sorts them in memory.
@@ -47,18 +48,16 @@ impl Flight {
     pub fn write(&self, writer: &mut Writer, to: u64) -> Result<KeptWindow, WriteError> {
         let from = self.restated_at().or(self.begin()).unwrap_or(to).min(to);
         if self.begin > 0 {
-            for event in self.last.restate(Stamp::from_ns(from)) {
+            let mut events = self.last.restate(Stamp::from_ns(from));
+            events.sort_by_key(|event| event.at);
+            for event in events {
                 writer.life().push_event(&event)?;
-                if writer.life().waiting() > FLUSH_BYTES && event.at.ns() == from {
-                    writer.life().flush(from, 0)?;
-                }
+                flush_above(FLUSH_BYTES, writer.life(), event.at.ns())?;
             }
         }
         for ((stamp, _), record) in self.rare.range(..=(to, u64::MAX)) {
             self.write_rare(writer, record)?;
-            if writer.life().waiting() > FLUSH_BYTES {
-                writer.life().flush(*stamp, 0)?;
-            }
+            flush_above(FLUSH_BYTES, writer.life(), *stamp)?;
         }
         let stopped = Event {
             at: Stamp::from_ns(to),
@@ -108,11 +107,9 @@ impl Flight {
     }
 
     fn write_rare(&self, writer: &mut Writer, record: &[u8]) -> Result<(), WriteError> {
-        let header = Header::read(record);
-        let is_total = self.begin > 0 && header.is_some_and(|header| super::last::is_total(header.kind));
-        let cpu = header.map_or(Cpu::UNKNOWN, life_cpu);
-        match self.decoder.decode(record, cpu) {
-            Ok((event, _)) if is_total => {
+        let total = Header::read(record).filter(|header| super::last::is_total(header.kind));
+        match total.map(|header| self.decoder.decode(record, life_cpu(header))) {
+            Some(Ok((event, _))) => {
                 let kind = self.last.totals().since_then(event.kind);
                 writer.life().push_event(&Event { kind, ..event })
             }
@@ -129,12 +126,54 @@ impl Packets {
     }
 }
 
+/// Writes the waiting records up to and including `until` if they take more than `most` bytes.
+fn flush_above(most: usize, life: &mut Life, until: u64) -> Result<(), WriteError> {
+    if life.waiting() > most { life.flush(until, 0) } else { Ok(()) }
+}
+
 /// The records up to and including the stamp `to`.
 fn until(records: &[u8], to: u64) -> &[u8] {
-    let mut end = 0;
-    while Header::read(&records[end..]).is_some_and(|header| header.stamp <= to) {
-        let Ok(length) = record_length(&records[end..]) else { break };
-        end += length;
+    let mut later = records;
+    while Header::read(later).is_some_and(|header| header.stamp <= to)
+        && let Ok(length) = record_length(later)
+    {
+        later = &later[length..];
     }
-    &records[..end]
+    &records[..records.len() - later.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostIdentity, Options};
+
+    #[test]
+    fn no_more_rare_records_wait_in_memory_than_the_limit() {
+        let host = HostIdentity {
+            name: "web3".to_owned(),
+            boot_id: "67e2237c-99e6-488f-b6e0-82e34227d61c".to_owned(),
+            kernel_release: "6.18.0".to_owned(),
+            machine: "x86_64".to_owned(),
+            cpus: 1,
+        };
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("kept");
+        let mut writer = Writer::create(&path, &host, &Options::new("0", "")).expect("a place");
+        let started = Event {
+            at: Stamp::from_ns(5),
+            cpu: Cpu::UNKNOWN,
+            context: Context::Task,
+            current: Tid::IDLE,
+            kind: EventKind::Mark(Mark::Started),
+        };
+        writer.life().push_event(&started).expect("an event");
+        let waiting = writer.life().waiting();
+        // The limit, the time up to which all records are there, and the waiting bytes then.
+        for (most, until, left) in
+            [(waiting + 1, 5, waiting), (waiting, 5, waiting), (waiting - 1, 4, waiting), (waiting - 1, 5, 0)]
+        {
+            flush_above(most, writer.life(), until).expect("room");
+            assert_eq!(writer.life().waiting(), left, "{most}, up to {until}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ fn machine_with_facts() -> Machine {
 /// WORKER's second thread.
 const SECOND_THREAD: Tid = Tid(70);
 
-fn thread(tid: Tid, tgid: Tid, start: u64) -> ThreadIdentity {
+pub fn thread(tid: Tid, tgid: Tid, start: u64) -> ThreadIdentity {
     ThreadIdentity {
         tid,
         tgid,

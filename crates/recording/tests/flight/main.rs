@@ -5,6 +5,7 @@ mod ends;
 mod kinds;
 mod memory;
 mod restated;
+mod states;
 
 use std::collections::HashMap;
 
@@ -317,4 +318,117 @@ fn triggers_while_one_is_pending_join_it() {
     let cause = |asked| TriggerCause { text: String::new(), word: "span", since: None, asked, linked: false };
     assert_eq!(triggers.ask(cause(false), BEGIN, BEGIN), Asked::Taken);
     assert_eq!(triggers.ask(cause(true), BEGIN + 1, BEGIN + 1), Asked::Joined);
+}
+
+#[test]
+fn recordings_of_one_second_have_numbers_by_which_the_oldest_go_and_other_directories_do_not_count() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let name = |number: usize| match (number, ["span", "outlier"][number % 2]) {
+        (1, word) => format!("kept-20251124T160000Z-{word}"),
+        (_, word) => format!("kept-20251124T160000Z-{number}-{word}"),
+    };
+    // The most recordings, and the numbers left from eleven.
+    for (recordings, left) in [(11, 1..=11), (3, 9..=11), (1, 11..=11)] {
+        let path = folder.path().join(format!("flight-{recordings}"));
+        let limits = KeptLimits { recordings, bytes: 1 << 30 };
+        let directory = FlightDirectory::open(&path, limits, Options::new("0", ""), host()).expect("a place");
+        // No recordings.
+        let foreign = path.join("kept-mine");
+        std::fs::create_dir(&foreign).expect("a directory");
+        std::fs::write(path.join("kept-file"), "mine").expect("a file");
+        let clock = ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_764_000_000 * SECOND };
+        for number in 1..=11 {
+            let word = ["span", "outlier"][number % 2];
+            let mut writer = directory.begin(word, clock, 1).expect("room");
+            writer.sched(Cpu(0)).expect("a stream");
+        }
+        let mut kept = kept_recordings(&path).expect("a directory");
+        kept.retain(|path| *path != foreign);
+        assert_eq!(kept, left.map(|number| path.join(name(number))).collect::<Vec<_>>(), "the oldest first");
+        assert!(foreign.exists() && path.join("kept-file").exists());
+    }
+}
+
+#[test]
+fn a_recorder_is_found_by_its_number_while_it_runs() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let limits = KeptLimits { recordings: 1, bytes: 1 };
+    let open = || FlightDirectory::open(folder.path(), limits, Options::new("0", ""), host());
+    let directory = open().expect("a place");
+    // The file's text, and the number. No recorder has number 0 or 1, and a signal to a negative one goes to a group.
+    for (text, pid) in
+        [("77\n", Some(77)), ("2", Some(2)), ("1\n", None), ("0\n", None), ("-5\n", None), ("x", None)]
+    {
+        std::fs::write(folder.path().join("recorder"), text).expect("a file");
+        assert_eq!(recorder(folder.path()).expect("a directory"), pid, "{text}");
+    }
+    drop(directory);
+    std::fs::write(folder.path().join("recorder"), "77\n").expect("a file");
+    assert_eq!(recorder(folder.path()).expect("a directory"), None, "a killed recorder's");
+    assert!(recorder(&folder.path().join("none")).is_err());
+    std::fs::remove_file(folder.path().join("recorder")).expect("a file");
+    assert_eq!(recorder(folder.path()).expect("a directory"), None, "no recorder");
+    std::fs::create_dir(folder.path().join("recorder")).expect("a directory");
+    assert!(recorder(folder.path()).is_err(), "no file of a recorder");
+}
+
+#[test]
+fn a_recorder_that_begins_again_finds_its_recordings_and_leaves_no_number_behind() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let limits = KeptLimits { recordings: 2, bytes: 1 << 20 };
+    let open = || FlightDirectory::open(folder.path(), limits, Options::new("0", ""), host());
+    let clock = ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_764_000_000 * SECOND };
+    let directory = open().expect("a place");
+    let writer = directory.begin("span", clock, 1).expect("room");
+    let path = writer.path().to_owned();
+    assert!(!is_written(&path), "it is being written");
+    drop(writer);
+    assert!(is_written(&path) && !is_written(&folder.path().join("none")));
+    drop(directory);
+    assert!(!folder.path().join("recorder").exists());
+    // A killed recorder leaves its number.
+    std::fs::write(folder.path().join("recorder"), "77").expect("a file");
+    let directory = open().expect("its own directory");
+    assert_eq!(kept_recordings(folder.path()).expect("a directory"), [path]);
+    // A recording with another name is nobody's.
+    let other = folder.path().join("mine");
+    drop(wakepath_recording::Writer::create(&other, &host(), &Options::new("0", "")).expect("a place"));
+    for _ in 0..3 {
+        drop(directory.begin("span", clock, 1).expect("room"));
+    }
+    assert_eq!(kept_recordings(folder.path()).expect("a directory").len(), 2);
+    assert!(other.exists());
+}
+
+#[test]
+fn a_kept_recording_has_the_clocks_of_its_window_and_no_more_bytes_than_all_may_have() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let limits = KeptLimits { recordings: 2, bytes: 10_000 };
+    let directory =
+        FlightDirectory::open(folder.path(), limits, Options::new("0", ""), host()).expect("a place");
+    let clock = ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_764_000_000 * SECOND };
+    let mut writer = directory.begin("span", clock, 1).expect("room");
+    let metadata = std::fs::read_to_string(writer.path().join("kernel/metadata")).expect("metadata");
+    let written = |clock: ClockReading| {
+        let other = folder.path().join("other");
+        drop(wakepath_recording::Writer::create(
+            &other,
+            &host(),
+            &Options { clock, ..Options::new("0", "") },
+        ));
+        let text = std::fs::read_to_string(other.join("kernel/metadata")).expect("metadata");
+        std::fs::remove_dir_all(&other).expect("a directory");
+        text
+    };
+    let clocks = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains("offset")).map(str::to_owned).collect()
+    };
+    assert!(!clocks(&metadata).is_empty());
+    assert_eq!(clocks(&metadata), clocks(&written(clock)));
+    let mark = Machine::event(BEGIN, Tid::IDLE, EventKind::Mark(Mark::Started));
+    let refused = (0..1000).find_map(|_| {
+        writer.life().push_event(&mark).expect("an event");
+        writer.life().flush(u64::MAX, 0).err()
+    });
+    assert!(refused.is_some_and(|error| error.is_out_of_room()));
 }

@@ -1,10 +1,15 @@
 //! The memory itself: its counts, its drops and their times, and the losses in a kept recording.
 
 use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
-use wakepath_event::{CallEnd, Direction, Flow, FlowId, FunctionCall, Packet, StackId};
+use wakepath_event::{
+    CallEnd, CostKind, Direction, Flow, FlowId, FunctionCall, GoStep, KernelCost, Packet, SetMember, StackId,
+};
 use wakepath_recording::Writer;
 
-use super::restated::{FROM, TO, WORKER, context, file, kept, lock, machine, stack};
+use super::ends::thread;
+use super::restated::{
+    FROM, TO, WORKER, context, file, goroutine, kept, lock, machine, mapping, name, request, stack,
+};
 use super::*;
 
 /// A packet of the thread's records, with sequence numbers from `seq` on.
@@ -15,6 +20,18 @@ fn packet(kind: &EventKind, at: &[u64], seq: u16) -> Vec<u8> {
         Encoder::for_release(RELEASE).encode(&event, seq, &mut bytes).expect("a record");
     }
     bytes
+}
+
+/// The events in a recording with the whole memory.
+fn read(flight: &Flight) -> Vec<Event> {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("kept");
+    let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
+    flight.write(&mut writer, BEGIN + 1_000_000 * SECOND).expect("room");
+    drop(writer);
+    let mut events = Vec::new();
+    Recording::open(&path).expect("a recording").read(|event| events.push(event.clone()), |_| {});
+    events
 }
 
 /// The lost records in a recording of the window up to `TO`, and in its last packet's counter, for other readers.
@@ -280,4 +297,248 @@ fn a_flow_and_a_stack_that_are_used_stay_where_others_go() {
         );
         assert_eq!((used, before, behind), (true, false, true), "{uses:?}");
     }
+}
+
+#[test]
+fn each_kind_of_state_counts_in_the_memory() {
+    const MANY: u64 = 1000;
+    let flow = |id| {
+        let address = |port| wakepath_event::Address::from(([10, 0, 0, 1], port));
+        let (source, target) = (address(80), address(4000));
+        EventKind::Flow(FlowId(id), Flow { source, target, protocol: 6 })
+    };
+    let birth = |id: u32| EventKind::Fork { child: thread(Tid(id), WORKER, BEGIN) };
+    let text = "x".repeat(100);
+    let leaves = EventKind::Switch { next: Tid::IDLE, out: SwitchOut::Dead, interrupts_ns: 0, call: None };
+    let event = size_of::<Event>();
+    // A kind's states, and the fewest bytes for each.
+    let kinds: [(&str, MakeFact<'_>, usize); 14] = [
+        ("flows", &|id| flow(id), event),
+        ("files", &|id| file(WORKER, id as u32, &text), event + 100),
+        (
+            "members of sets",
+            &|id| EventKind::SetMember(SetMember { set: 5, tgid: WORKER, fd: id as u32, total: 2 }),
+            event,
+        ),
+        ("names", &|id| name(NameSpace::Cgroup, id, &text), event + 100),
+        ("mappings", &|id| EventKind::Mapping(mapping(WORKER, id << 12, &text)), event + 100),
+        ("stacks", &|id| EventKind::StackLater(StackId(id), stack()), event + 24),
+        ("requests", &|id| EventKind::BlockIssue(request(id)), event),
+        ("goroutines", &|id| goroutine(id, GoStep::Parks(2)), event),
+        ("spans", &|id| goroutine(id, GoStep::BeginsSpan([4; 16], [5; 8])), event),
+        ("marks", &|id| EventKind::Mark(Mark::Observer(Tid(id as u32))), event),
+        ("threads", &|id| birth(100 + id as u32), 2 * size_of::<ThreadIdentity>()),
+        ("limits", &|id| EventKind::Refill(CgroupId(id)), 16),
+        ("CPUs", &|_| EventKind::Current, 8),
+        ("ended processes", &|_| leaves.clone(), 4),
+    ];
+    for (what, state, least) in kinds {
+        let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+        // The memory grows with the states, and a table has less than twice the places it needs.
+        for (from, to) in [(0, MANY), (MANY, 3 * MANY)] {
+            for id in from..to {
+                let current = if what == "ended processes" { Tid(100 + id as u32) } else { WORKER };
+                let event = Machine::event(BEGIN + id, current, state(id));
+                match what {
+                    "CPUs" | "ended processes" => {
+                        let mut bytes = Vec::new();
+                        Encoder::for_release(RELEASE)
+                            .encode(&event, id as u16, &mut bytes)
+                            .expect("a record");
+                        let cpu = if what == "CPUs" { id as u16 } else { 0 };
+                        flight.packet(Buffer::Sched, Cpu(cpu), &bytes, 0);
+                    }
+                    _ => flight.event(&event).expect("an event"),
+                }
+            }
+            flight.cut(BEGIN + SECOND);
+            let each = flight.bytes() / to as usize;
+            assert!((least..4 * least + 200).contains(&each), "{what}: {each} bytes each, of {to}");
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_just_enough_keeps_all_and_a_byte_less_does_not() {
+    for is_rare in [false, true] {
+        let filled = |bytes| {
+            let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes }, RELEASE);
+            for at in [BEGIN + 10, BEGIN + 20] {
+                let kind = EventKind::Rename { tid: WORKER, comm: Comm::new(b"next") };
+                match is_rare {
+                    true => flight.event(&Machine::event(at, WORKER, kind)).expect("an event"),
+                    false => flight.packet(Buffer::Sched, Cpu(0), &packet(&EventKind::Current, &[at], 0), 0),
+                }
+            }
+            flight.settle(BEGIN + SECOND);
+            (flight.begin(), flight.bytes())
+        };
+        let (begin, needs) = filled(usize::MAX);
+        assert_eq!(begin, Some(BEGIN + 10));
+        assert_eq!(filled(needs), (begin, needs));
+        assert!(filled(needs - 1).0 > begin, "rare: {is_rare}");
+    }
+}
+
+#[test]
+fn the_records_of_all_buffers_leave_in_order_of_time_and_at_one_time_those_of_all_cpus_leave_first() {
+    // The thread's CPUs by record, `None` for a record in the buffer for all CPUs, which shows CPU 2; their times;
+    // and the CPU at the window's beginning.
+    for (shown, expected) in [
+        (&[(Some(0), 1), (Some(1), 2)][..], 1),
+        (&[(Some(0), 2), (Some(1), 1)], 0),
+        (&[(Some(0), 1), (Some(1), 2), (Some(0), 3)], 0),
+        (&[(Some(0), 1), (Some(1), 2), (Some(0), 3), (Some(1), 4)], 1),
+        (&[(Some(0), 5), (Some(1), 5)], 1),
+        (&[(Some(1), 5), (Some(0), 5)], 1),
+        (&[(Some(0), 5), (None, 5)], 0),
+        (&[(Some(0), 5), (None, 6)], 2),
+        (&[(None, 6), (Some(0), 5), (Some(1), 7)], 1),
+        (&[(None, 4), (None, 6), (Some(0), 5)], 2),
+        // From the window's beginning on, records stay.
+        (&[(Some(0), 5), (Some(1), 1000)], 0),
+        (&[(Some(0), 999), (Some(1), 1000)], 0),
+        (&[(Some(0), 1000), (Some(1), 999)], 1),
+        (&[(Some(0), 5), (None, 1000)], 0),
+        (&[(Some(0), 5), (None, 999)], 2),
+    ] {
+        let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+        let mut seq = [0, 0];
+        for &(cpu, at) in shown {
+            let (cpu, kind) = match cpu {
+                Some(cpu) => (cpu, EventKind::Current),
+                None => (2, EventKind::LockEnd(lock(0x100))),
+            };
+            let event = Event { cpu: Cpu(cpu), ..Machine::event(BEGIN + at, WORKER, kind) };
+            match seq.get_mut(usize::from(cpu)) {
+                Some(seq) => {
+                    let mut bytes = Vec::new();
+                    Encoder::for_release(RELEASE).encode(&event, *seq, &mut bytes).expect("a record");
+                    flight.packet(Buffer::Sched, Cpu(cpu), &bytes, 0);
+                    *seq += 1;
+                }
+                None => flight.event(&event).expect("an event"),
+            }
+        }
+        // The second time, nothing is left before it.
+        flight.cut(FROM);
+        flight.cut(FROM);
+        let before = read(&flight).into_iter().filter(|event| event.at.ns() < FROM);
+        let on_cpus: Vec<_> = before.filter(|event| event.kind == EventKind::Current).collect();
+        let on_cpus: Vec<_> = on_cpus.iter().map(|event| (event.cpu, event.current)).collect();
+        assert_eq!(on_cpus, [(Cpu(expected), WORKER)], "{shown:?}");
+        let later = shown.iter().filter(|(_, at)| *at >= 1000).count();
+        let is_later = |event: &&Event| event.at.ns() >= FROM && event.current == WORKER;
+        assert_eq!(read(&flight).iter().filter(is_later).count(), later, "{shown:?}");
+    }
+}
+
+#[test]
+fn ended_processes_are_forgotten_at_most_once_in_a_minute() {
+    let is_there =
+        |flight: &Flight| read(flight).iter().any(|event| matches!(event.kind, EventKind::File(_)));
+    // The times of settling, s, behind a first one, by whose end the process has ended.
+    for (settled, stays) in [(&[59][..], true), (&[60], false), (&[30, 59], true), (&[30, 60], false)] {
+        let limits = FlightLimits { window_ns: SECOND, bytes: usize::MAX };
+        let mut flight = Flight::new(limits, RELEASE);
+        let clock = |at| Machine::event(at, Tid::IDLE, EventKind::Refill(CgroupId(1)));
+        flight.event(&clock(BEGIN)).expect("an event");
+        flight.settle(BEGIN + 2 * SECOND);
+        assert_eq!(flight.begin(), Some(BEGIN + SECOND));
+        // No record shows the file's process alive.
+        let at = BEGIN + 2 * SECOND;
+        flight.event(&Machine::event(at, WORKER, file(WORKER, 3, "data.db"))).expect("an event");
+        for after in settled {
+            flight.event(&clock(BEGIN + (after - 1) * SECOND)).expect("an event");
+            flight.settle(BEGIN + (after + 2) * SECOND);
+            assert_eq!(flight.begin(), Some(BEGIN + (after + 1) * SECOND));
+        }
+        assert_eq!(is_there(&flight), stays, "{settled:?}");
+    }
+}
+
+#[test]
+fn a_memory_that_has_dropped_nothing_is_written_as_it_came() {
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    let cost = |count| {
+        let kind = CostKind::Switch;
+        EventKind::KernelCost(KernelCost { kind, count: Some(count), from_ns: 50, to_ns: Some(90) })
+    };
+    let packet_of = Packet {
+        flow: FlowId(9),
+        direction: Direction::In,
+        seq: 1,
+        ack: 2,
+        len: 3,
+        tcp_flags: 4,
+        netns: 5,
+        interface: 6,
+    };
+    let of_all = [EventKind::Mark(Mark::Started), cost(100), cost(140), file(WORKER, 3, "data.db")];
+    let came: Vec<_> = of_all
+        .into_iter()
+        .map(|kind| (Buffer::Life, kind))
+        .chain([(Buffer::Sched, EventKind::Current), (Buffer::Net, EventKind::Packet(packet_of))])
+        .zip(BEGIN..)
+        .collect();
+    for ((buffer, kind), at) in &came {
+        match buffer {
+            Buffer::Life => flight.event(&Machine::event(*at, WORKER, kind.clone())).expect("an event"),
+            _ => flight.packet(*buffer, Cpu(0), &packet(kind, &[*at], 0), 0),
+        }
+    }
+    let written: Vec<_> = read(&flight).into_iter().map(|event| (event.at.ns(), event.kind)).collect();
+    let end = written.last().map(|(at, _)| *at).expect("an end");
+    let came = came.into_iter().map(|((_, kind), at)| (at, kind));
+    assert_eq!(written, came.chain([(end, EventKind::Mark(Mark::Stopped))]).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_marks_of_a_session_are_kept_up_to_a_limit() {
+    const MOST: u32 = 1 << 12;
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    for number in 0..MOST + 2 {
+        let mark = EventKind::Mark(Mark::Observer(Tid(number)));
+        flight.event(&Machine::event(BEGIN + u64::from(number), WORKER, mark)).expect("an event");
+    }
+    flight.cut(BEGIN + SECOND);
+    let events = read(&flight);
+    let marks = events.iter().filter_map(|event| match event.kind {
+        EventKind::Mark(Mark::Observer(tid)) => Some(tid.0),
+        _ => None,
+    });
+    let mut marks: Vec<_> = marks.collect();
+    marks.sort_unstable();
+    assert_eq!(marks, (0..MOST).collect::<Vec<_>>(), "the first ones");
+}
+
+#[test]
+fn each_kind_of_cost_counts_from_its_own_last_total_on() {
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    let cost = |kind, count| {
+        EventKind::KernelCost(KernelCost { kind, count: Some(count), from_ns: 50, to_ns: Some(90) })
+    };
+    use CostKind::{Softirq, Switch, Waking};
+    for (at, kind, count) in [
+        (1, Switch, 100),
+        (2, Waking, 7),
+        (3, Switch, 120),
+        (4, Waking, 9),
+        (1001, Switch, 150),
+        (1002, Waking, 10),
+        (1003, Softirq, 5),
+    ] {
+        flight.event(&Machine::event(BEGIN + at, WORKER, cost(kind, count))).expect("an event");
+    }
+    flight.cut(FROM);
+    let costs = read(&flight).into_iter().filter(|event| matches!(event.kind, EventKind::KernelCost(_)));
+    let costs: Vec<_> = costs.map(|event| (event.at.ns(), event.kind)).collect();
+    let expected = [
+        (FROM - 1, cost(Switch, 0)),
+        (FROM - 1, cost(Waking, 0)),
+        (BEGIN + 1001, cost(Switch, 30)),
+        (BEGIN + 1002, cost(Waking, 1)),
+        (BEGIN + 1003, cost(Softirq, 5)),
+    ];
+    assert_eq!(costs, expected);
 }

@@ -1,5 +1,6 @@
 //! Requests, as JSON: `wakepath.requests/1`.
 
+mod alone;
 mod clock;
 mod group;
 mod headline;
@@ -13,8 +14,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use wakepath_engine::Head;
 use wakepath_engine::requests::{
-    BlockingRequest, JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SaidAttribute,
-    SpanIndex, SpanTime, StateSum, Traced,
+    BlockingRequest, JoinedBy, OperationAnswer, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer,
+    SaidAttribute, SpanIndex, SpanTime, StateSum, Traced,
 };
 use wakepath_event::HostIndex;
 
@@ -27,6 +28,7 @@ use crate::escape::escape;
 use clock::{SpanClockJson, span_clocks};
 use left_out::LeftOutJson;
 
+pub use alone::requests_alone;
 pub use group::request_group;
 pub use headline::Named;
 
@@ -35,20 +37,7 @@ const SCHEMA: &str = "wakepath.requests/1";
 /// Writes the document about all requests.
 pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> {
     let RequestsAnswer { head, traced, .. } = answer;
-    let operations = answer.operations.iter().map(|one| {
-        let name = NameJson::for_operation(traced, one.operation);
-        OperationJson {
-            name,
-            count: one.histogram.calls(),
-            failed: one.failed,
-            p50_ns: one.p50_ns,
-            p99_ns: one.p99_ns,
-            max_ns: one.max_ns,
-            sum: one.histogram.sum().to_string(),
-            buckets: buckets(&one.histogram),
-            peaks: peaks(&one.histogram),
-        }
-    });
+    let operations = answer.operations.iter().map(|one| OperationJson::new(traced, one));
     let requests = answer.requests.iter().map(|&request| {
         let (from, to) = answer.times(request);
         RequestJson::new(head, traced, request, (from, to), (answer.host(request), answer.joined_by(request)))
@@ -351,6 +340,22 @@ struct DiskJson {
 impl StateJson {
     fn new(sum: &StateSum) -> Self {
         Self { state: sum.state.name(), total_ns: sum.total_ns, measured_ns: sum.basis.measured }
+    }
+}
+
+impl<'a> OperationJson<'a> {
+    fn new(traced: &'a Traced, one: &OperationAnswer) -> Self {
+        Self {
+            name: NameJson::for_operation(traced, one.operation),
+            count: one.histogram.calls(),
+            failed: one.failed,
+            p50_ns: one.p50_ns,
+            p99_ns: one.p99_ns,
+            max_ns: one.max_ns,
+            sum: one.histogram.sum().to_string(),
+            buckets: buckets(&one.histogram),
+            peaks: peaks(&one.histogram),
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub fn headline(overview: &Overview) -> Line {
     let span = duration(overview.to.since(overview.from));
     let what = match &overview.scope {
         Scope::All if !overview.recorded.others.is_empty() => String::from("all hosts"),
-        Scope::All => String::from("the whole machine"),
+        Scope::All => String::from(wording::all_threads(&overview.head.problems)),
         Scope::Host(host) => {
             // Any tid would do, except the idle thread's, which is the same on all hosts.
             wording::name(&overview.recorded.host_of(Tid(1).on(*host)).name)

@@ -26,3 +26,12 @@ fn the_idle_thread_of_one_host_has_that_host_and_of_several_none() {
     assert_eq!(started(&[(0, 5), (1, 7)]).complete_since(Tid::IDLE), None);
     assert_eq!(started(&[]).complete_since(Tid::IDLE), None);
 }
+
+#[test]
+fn a_cpu_without_records_hides_woken_threads_of_its_own_host_alone() {
+    let unrecorded_cpus = vec![(HostIndex(1), Cpu(3))];
+    let timeline = Timeline { unrecorded_cpus, ..Timeline::default() };
+    let woken = |host| timeline.woken_state(Tid(7).on(HostIndex(host)));
+    assert!(matches!(woken(0), CurrentState::Runnable(None)));
+    assert!(matches!(woken(1), CurrentState::Unknown { lost_until: Some(_) }));
+}

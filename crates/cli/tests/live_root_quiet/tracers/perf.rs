@@ -34,9 +34,9 @@ fn a_sleep_whose_timer_perf_did_not_record_is_not_charged_to_the_thread_that_it_
 }
 
 /// The switches as perf itself prints them: stamp, CPU, the leaving thread, its state, the next thread.
-fn switches(folder: &Path) -> Vec<String> {
+fn switches(folder: &Path, file: &str) -> Vec<String> {
     let script = Command::new("perf")
-        .args(["script", "-i", "perf.data", "--ns", "-F", "cpu,time,event,trace"])
+        .args(["script", "-i", file, "--ns", "-F", "cpu,time,event,trace"])
         .current_dir(folder)
         .output()
         .expect("perf");
@@ -79,9 +79,26 @@ fn every_switch_is_read_as_perf_itself_prints_it() {
     // Short-lived processes, sleeps, and a process name that looks like a field.
     let script =
         "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
-    record(&folder, "perf.data", &["-e", EVENTS], &["bash", "-c", script]);
-    let file = PerfData::open(&folder.join("perf.data")).expect("a perf.data");
-    assert!(is_read_as(&file, ours, &switches(&folder)) > 50);
+    for (file, arguments) in [
+        ("perf.data", &["-e", EVENTS][..]),
+        // A record often goes on in the next compressed piece.
+        ("compressed.data", &["-z", "-e", EVENTS, "-e", "cpu-clock/freq=999,call-graph=fp/"]),
+    ] {
+        record(&folder, file, arguments, &["bash", "-c", script]);
+        let read = PerfData::open(&folder.join(file)).expect("a perf.data");
+        assert!(is_read_as(&read, ours, &switches(&folder, file)) > 50, "{file}");
+    }
+    for (file, arguments) in [("stream.data", &[][..]), ("compressed-stream.data", &["-z"])] {
+        let stream = Command::new("perf")
+            .args(["record", "-q", "-a", "-m", "8M", "-e", EVENTS, "-o", "-"])
+            .args([arguments, &["--", "bash", "-c", script]].concat())
+            .current_dir(&*folder)
+            .output()
+            .expect("perf");
+        std::fs::write(folder.join(file), stream.stdout).expect("room");
+        let read = PerfData::open(&folder.join(file)).expect("a stream");
+        assert!(is_read_as(&read, ours, &switches(&folder, file)) > 50, "{file}");
+    }
 }
 
 #[test]
@@ -97,30 +114,30 @@ fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() 
         int main(void) { if (fork()) { usleep(50000); sink++; return 0; } spin_here(); sink++; return 0; }
     ";
     program(&folder, "busy", source, &["-O1", "-g", "-fno-omit-frame-pointer"]);
-    let chains = ["-k", "CLOCK_MONOTONIC", "-g", "-e", "cpu-clock/freq=999/", "-e", EVENTS];
-    record(&folder, "perf.data", &chains, &["sh", "-c", "./busy; sleep 1"]);
-    let (paths, _) = run(&folder, &["path", "perf.data", "--comm", "busy", "--all"], 0);
-    // The child, which never ran another program, and its parent.
-    assert!(paths.contains("samples in spin_here (busy), from"), "{paths}");
-    // The C library's functions with frames differ; one of them, or of its caller, is there.
-    assert!(paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc"), "{paths}");
+    // Without `--buildid-mmap`, perf notes the build ids only of files in which a sample interrupted the program. A sample in the C
+    // library is chance; the second file has none.
+    let chains = ["-k", "CLOCK_MONOTONIC", "--buildid-mmap", "-g", "-e", EVENTS];
+    let samples = [&chains[..], &["-e", "cpu-clock/freq=999/"]].concat();
+    for (file, asks) in [("samples.data", &samples[..]), ("switches.data", &chains)] {
+        record(&folder, file, asks, &["sh", "-c", "./busy; sleep 1"]);
+        let (paths, _) = run(&folder, &["path", file, "--comm", "busy", "--all"], 0);
+        // The child, which never ran another program, and its parent.
+        let sampled = paths.contains("samples in spin_here (busy), from");
+        assert_eq!(sampled, file == "samples.data", "{paths}");
+        // The C library's functions with frames differ; one of them, or of its caller, is there.
+        let named = paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc");
+        assert!(named, "{file}: {paths}");
+    }
 }
 
 #[test]
 fn files_of_perf_without_the_needed_events_are_refused_with_a_hint() {
     let Some(folder) = place("perf.data of other kinds are refused by name") else { return };
     record(&folder, "clock.data", &["-e", "cpu-clock"], &["true"]);
-    let pipe = Command::new("perf")
-        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o", "-", "--", "true"])
-        .current_dir(&folder)
-        .output()
-        .expect("perf");
-    std::fs::write(folder.join("pipe.data"), pipe.stdout).expect("room");
     std::fs::write(folder.join("other.data"), "something else, and long enough").expect("room");
     for (file, says) in [
         ("clock.data", "clock.data holds no switches of threads"),
-        ("pipe.data", "pipe.data was written by perf to a pipe"),
-        ("other.data", "other.data is neither a perf.data nor a trace.dat"),
+        ("other.data", "other.data is neither a perf.data nor a trace.dat, nor text"),
     ] {
         let (_, said) = run(&folder, &["path", file], 3);
         assert!(said.contains(says), "{said}");

@@ -75,6 +75,7 @@ fn with(thresholds: &[&str], outliers: bool) -> SlowSpans {
 #[test]
 fn a_span_beyond_the_threshold_of_its_operation_is_slow() {
     let span = |name, length_ns| Made { name, length_ns, ..Made::default() };
+    let earlier = |name, length_ns| Made { from: FROM - MS, ..span(name, length_ns) };
     // The thresholds, the service `shop`'s spans, and the slow span's operation and rule.
     for (thresholds, spans, slow) in [
         (&["shop/GET /cart>500ms"][..], &[span("GET /cart", 500 * MS)][..], None),
@@ -89,6 +90,8 @@ fn a_span_beyond_the_threshold_of_its_operation_is_slow() {
         // The longest, and the first of equals.
         (&["*/*>1ms"], &[span("a", 3 * MS), span("b", 5 * MS), span("c", 4 * MS)], Some((1, "1.0 ms"))),
         (&["*/*>1ms"], &[span("a", 5 * MS), span("b", 5 * MS)], Some((0, "1.0 ms"))),
+        (&["*/*>1ms"], &[earlier("a", 3 * MS), span("b", 5 * MS)], Some((1, "1.0 ms"))),
+        (&["*/*>1ms"], &[span("a", 5 * MS), earlier("b", 3 * MS)], Some((0, "1.0 ms"))),
         (&["*/*>1min"], &[span("a", 61_000 * MS)], Some((0, "60.00 s"))),
         (&[], &[span("GET /cart", 900 * MS)], None),
     ] {
@@ -265,8 +268,12 @@ fn a_threshold_is_read_from_its_ends() {
     assert_eq!(read("shop/GET /cart>500ms"), own("shop", "GET /cart", 500_000_000));
     assert_eq!(read("shop/a>b>2"), own("shop", "a>b", 2_000_000_000));
     assert_eq!(read("*/* > 1.5s"), own("*", "*", 1_500_000_000));
-    for text in ["", "shop", "shop/a", "shop>1s", "/a>1s", "shop/>1s", "shop/a>", "shop/a>0", "shop/a>xs"] {
+    for text in ["", "shop", "shop/a", "shop>1s", "/a>1s", "shop/>1s", "shop/a>", "shop/a>xs"] {
         assert_eq!(read(text), Err(NotAThreshold), "{text}");
+    }
+    assert_eq!(read("shop/a>0.000000001"), own("shop", "a", 1));
+    for time in ["0", "0.0000000001s", "-1s", "1e400", "-1e400", "inf", "nan", "1e400ms"] {
+        assert_eq!(read(&format!("shop/a>{time}")), Err(NotAThreshold), "{time}");
     }
 }
 
@@ -278,7 +285,10 @@ fn an_outlier_is_far_beyond_what_99_of_100_before_it_took() {
         assert_eq!(lengths.add(1_000_000 + number), None);
     }
     assert_eq!(lengths.add(4_000_000), None);
-    let usual = lengths.add(6_000_000).expect("an outlier");
+    let limit = lengths.usual().expect("enough requests") * TIMES;
+    assert_eq!(lengths.add(limit), None);
+    let usual = lengths.add(limit + 1).expect("an outlier");
+    assert_eq!(usual * TIMES, limit);
     assert!((1_000_000..1_400_000).contains(&usual), "{usual}");
     // Where many take long, that is usual.
     for _ in 0..10 {
@@ -290,8 +300,12 @@ fn an_outlier_is_far_beyond_what_99_of_100_before_it_took() {
 #[test]
 fn lengths_of_long_ago_count_less() {
     let mut lengths = Lengths::default();
-    (0..2 * MAX_REQUESTS).for_each(|_| _ = lengths.add(1_000));
-    assert!(lengths.count <= MAX_REQUESTS, "{}", lengths.count);
+    for number in 1..=3 * MAX_REQUESTS {
+        lengths.add(1_000);
+        assert!(lengths.count <= MAX_REQUESTS, "{}", lengths.count);
+        // Half of them stay.
+        assert!(lengths.count > (number / 2).min(MAX_REQUESTS / 2), "{} after {number}", lengths.count);
+    }
     assert_eq!(lengths.count, lengths.counts.iter().map(|&count| u64::from(count)).sum::<u64>());
     assert!(lengths.count > MAX_REQUESTS / 2, "{}", lengths.count);
     assert!(lengths.add(1_000_000).is_some());

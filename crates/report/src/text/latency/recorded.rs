@@ -18,7 +18,7 @@ pub fn recorded_latency(latency: &RecordedLatency, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let head = &latency.head;
     screen.wrapped(0, Line::faint(format!("recorded {}", when(head, latency.from, latency.to))));
-    screen.wrapped(0, Line::faint(population(&latency.population)));
+    screen.wrapped(0, Line::faint(population(&latency.population, wording::all_threads(&head.problems))));
     footer::problems(&mut screen, head, "--json");
     screen.wrapped(0, footer::losses(head));
     screen.blank();
@@ -27,9 +27,9 @@ pub fn recorded_latency(latency: &RecordedLatency, layout: Layout) -> String {
     screen.into_text()
 }
 
-fn population(population: &Population) -> String {
+fn population(population: &Population, all: &str) -> String {
     match population {
-        Population::All => String::from("covers the whole machine"),
+        Population::All => format!("covers {all}"),
         Population::Command(words) => {
             let words: Vec<_> = words.iter().map(wording::name).collect();
             format!("covers {} and what it started", words.join(" "))

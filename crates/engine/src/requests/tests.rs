@@ -1,0 +1,420 @@
+//! Requests' answers: where each lies on the recording's clock, its worker or the reason for its lack, and its path in parts.
+
+use wakepath_clock::Stamp;
+use wakepath_critical_path::Algorithm;
+use wakepath_event::HostIndex;
+use wakepath_spans::RequestIndex;
+
+use super::one::worker;
+use super::*;
+use wakepath_joining::testing::{Made, made};
+
+/// Two hosts, recorded from 0 to 1000: `a`, `b`, `c` and `g` run on the first, `d` on the second. `c` says that it works for `c/c`, and
+/// `g` begins `e/e` in a goroutine.
+const HOSTS: &str = "
+    host web3 realtime=1000000
+    thread a tid=10
+    thread b tid=11
+    thread c tid=12
+    thread g tid=13
+    0 c0 idle started
+    0 c0 idle switch a
+    0 c1 idle switch b
+    0 c2 idle switch c
+    0 c3 idle switch g
+    60 c3 g go 7 runs
+    100 c2 c context c/c
+    100 c2 c switch idle runnable
+    110 c2 idle switch c
+    110 c3 g go 7 begins e/e
+    890 c2 c context c/c
+    890 c2 c switch idle blocked
+    890 c3 g switch idle blocked
+    900 c0 a switch idle blocked
+    900 c1 b switch idle blocked
+    1000 c0 idle stopped
+    host db1 realtime=9000000
+    thread d tid=10
+    0 c0 idle started
+    0 c0 idle switch d
+    900 c0 d switch idle blocked
+    1000 c0 idle stopped
+";
+
+/// A request's worker, or the reason for its lack and the next step.
+fn worker_of(hosts: &str, spans: &str, asked: &str) -> String {
+    let made = made(hosts, spans);
+    let (joined, which) = (made.joined(), made.request(asked));
+    let answer = request(&joined, which, Algorithm::default());
+    assert_eq!(worker(&joined, which).err(), answer.path.as_ref().err().copied(), "{spans}");
+    match &answer.path {
+        Ok(path) => {
+            assert!(path.answer.path.tiles_window(), "{spans}");
+            let window = path.answer.path.window;
+            let times = (window.from.into(), window.to.into());
+            assert_eq!((answer.from, answer.to), times, "{spans}");
+            let goroutine = path.goroutine.as_ref().map(|one| format!(" goroutine {}", one.number));
+            format!("{}{}", made.name(window.thread), goroutine.unwrap_or_default())
+        }
+        Err(why) => {
+            let next = match answer.next {
+                Next::Part(part) => format!("part {}", made.root(part)),
+                next => format!("{next:?}"),
+            };
+            format!("{why:?}, {next}")
+        }
+    }
+}
+
+#[test]
+fn a_request_without_a_path_has_the_first_reason_and_the_next_step_that_fits() {
+    for (spans, expected) in [
+        ("service s host=web3\na/a 1000100..1000900 tid=10", "a"),
+        // All of the recorded time, and 1 ns more at either end.
+        ("service s host=web3\na/a 1000000..1001000 tid=10", "a"),
+        ("service s host=web3\na/a 1000100..1001001 tid=10", "Outside, Times"),
+        ("service s host=web3\na/a 999999..1000900 tid=10", "Outside, Times"),
+        ("service s host=web3\na/a 1000100..1000100 tid=10", "Empty, RecordAll"),
+        ("service s host=mail7\na/a 1000100..1000900 tid=10", "OtherHost, RecordHost"),
+        ("service s host=mail7\na/a 1000100..1009900 tid=10", "OtherHost, RecordHost"),
+        ("service s host=web3\na/a 1000100..1000900", "NoThread, Thread"),
+        ("service s host=web3\na/a 1000100..1000900 tid=99", "NotRecorded(99), RecordAll"),
+        // The process may be asked instead, if the first host has it.
+        ("service s host=web3 pid=11\na/a 1000100..1000900", "NoThread, Process(11)"),
+        ("service s host=web3 pid=11\na/a 1000100..1000900 tid=99", "NotRecorded(99), Process(11)"),
+        ("service s host=web3 pid=99\na/a 1000100..1000900", "NoThread, Thread"),
+        ("service s host=web3 pid=99\na/a 1000100..1000900 tid=98", "NotRecorded(98), RecordAll"),
+        ("service s host=db1 pid=11\na/a 9000100..9000900", "NoThread, Thread"),
+        ("service s host=db1 pid=10\na/a 9000100..9000900", "NoThread, Thread"),
+        ("service s host=db1\na/a 9000100..9000900 tid=10", "d"),
+        // A thread with this number is on the other host alone.
+        ("service s host=db1\na/a 9000100..9000900 tid=11", "NotRecorded(11), RecordAll"),
+        // The context and the goroutine say more than no thread number.
+        ("service s host=web3\nc/c 1000100..1000890", "c"),
+        ("service s host=web3\ne/e 1000110..1000890", "g goroutine 7"),
+        ("service s host=web3\ne/e 1000110..1001890", "Outside, Times"),
+    ] {
+        let asked = spans.lines().nth(1).and_then(|line| line.split(' ').next()).expect("ids");
+        assert_eq!(worker_of(HOSTS, spans, asked), expected, "{spans}");
+    }
+}
+
+#[test]
+fn a_request_without_a_path_leads_to_the_part_with_most_of_its_time_if_that_parts_thread_is_known() {
+    for (part, expected) in [
+        ("a/b < a 1000110..1000890 server tid=11", "part a/b"),
+        ("a/b < a 1000110..1000890 server tid=99", "Thread"),
+        ("a/b < a 1000110..1000890 server", "Thread"),
+        // Its own work is the largest part.
+        ("a/b < a 1000110..1000300 server tid=11", "Thread"),
+    ] {
+        let spans = format!("service s host=web3\na/a 1000100..1000900\nservice t host=web3\n{part}");
+        assert_eq!(worker_of(HOSTS, &spans, "a/a"), format!("NoThread, {expected}"), "{part}");
+    }
+    // A span of the same service is no part.
+    let own = "service s host=web3\na/a 1000100..1000900\na/b < a 1000110..1000890 tid=11";
+    assert_eq!(worker_of(HOSTS, own, "a/a"), "NoThread, Thread");
+    // The part's thread is known by its context, or by its connection.
+    let by_context =
+        "service s host=web3\nc/a 1000050..1000950\nservice t host=web3\nc/c < a 1000100..1000900 server";
+    assert_eq!(worker_of(HOSTS, by_context, "c/a"), "NoThread, part c/c");
+    let server = "
+        host web3 realtime=0
+        flow ask 127.0.0.1:40001 > 127.0.0.1:8080
+        flow say 127.0.0.1:8080 > 127.0.0.1:40001
+        thread one tid=10
+        0 c0 idle started
+        0 c0 idle switch one
+        500000 c0 one/net_rx in ask seq=1 len=9
+        6100000 c0 one out say seq=1 len=9
+        7000000 c0 one switch idle blocked call=35:0
+        8000000 c0 idle stopped";
+    let by_connection = "service s\na/a 400000..6500000\nservice t\na/b < a 600000..6000000 server";
+    assert_eq!(worker_of(server, by_connection, "a/a"), "NoThread, part a/b");
+    assert_eq!(worker_of(server, by_connection, "a/b"), "one");
+}
+
+#[test]
+fn a_list_of_requests_has_their_hosts_their_times_and_the_ways_to_know_their_threads() {
+    let spans = "service s host=web3
+        a/a 1000100..1000900 tid=10
+        b/b 1000200..1000900
+        c/c 1000100..1000890
+        e/e 1000110..1000890
+        service t host=db1
+        d/d 9000300..9000950 tid=10
+        service u host=mail7
+        f/f 1000400..1000500 tid=10";
+    let made = made(HOSTS, spans);
+    let query = RequestsQuery::default();
+    let answer = requests(&made.recorded, &made.traced, &query).expect("requests");
+    let row = |request: &RequestIndex| {
+        let (from, to) = answer.times(*request);
+        let host = answer.host(*request).map_or("-".into(), |HostIndex(host)| host.to_string());
+        let by = answer.joined_by(*request).name();
+        format!("{} {}..{} {host} {by}", made.root(*request), from.stamp().ns(), to.stamp().ns())
+    };
+    let rows: Vec<_> = answer.requests.iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            "a/a 100..900 0 thread",
+            "c/c 100..890 0 context",
+            "e/e 110..890 0 goroutine",
+            "b/b 200..900 0 none",
+            "d/d 300..950 1 thread",
+            "f/f 400..500 - thread"
+        ]
+    );
+}
+
+#[test]
+fn requests_are_outside_if_the_recording_has_no_moment_of_them() {
+    // Recorded from 100 to 1000.
+    let hosts = "
+        host web3
+        thread a tid=10
+        100 c0 idle clocks 1000100
+        100 c0 idle started
+        100 c0 idle switch a
+        900 c0 a switch idle blocked
+        1000 c0 idle stopped";
+    for (times, is_out) in [
+        ("1000020..1000099", true),
+        ("1000020..1000100", false),
+        ("1000020..1002000", false),
+        ("1000200..1000300", false),
+        ("1001000..1002000", false),
+        ("1001001..1002000", true),
+    ] {
+        let made = made(hosts, &format!("service s\na/a {times} tid=10"));
+        assert_eq!((made.recorded.from().ns(), made.recorded.to().ns()), (100, 1000));
+        let answer = requests(&made.recorded, &made.traced, &RequestsQuery::default()).expect("one");
+        assert_eq!(answer.outside, u64::from(is_out), "{times}");
+        let one = request(&made.joined(), made.request("a/a"), Algorithm::default());
+        assert_eq!(one.is_outside, is_out, "{times}");
+    }
+}
+
+#[test]
+fn spans_from_before_the_recordings_clock_have_their_own_lengths_there() {
+    // The clock's 0 is 1000000 on the realtime clock.
+    let hosts = "
+        host web3 realtime=1000000
+        thread a tid=10
+        0 c0 idle started
+        0 c0 idle switch a
+        900 c0 a switch idle blocked
+        1000 c0 idle stopped";
+    for (times, expected) in [
+        ("999200..999900", "-800..-100: a/a 700"),
+        ("999200..1000000", "-800..0: a/a 800"),
+        ("999200..1000300", "-800..300: a/a 1100"),
+        ("1000000..1000300", "0..300: a/a 300"),
+        ("1000001..1000300", "1..300: a/a 299"),
+        // Each part before the clock began keeps its length.
+        ("999200..999900\na/b < a 999300..999500", "-800..-100: a/a 100, a/b 200, a/a 400"),
+        ("999200..1000300\na/b < a 999300..999500", "-800..300: a/a 100, a/b 200, a/a 800"),
+        ("999200..1000300\na/b < a 999300..1000100", "-800..300: a/a 100, a/b 800, a/a 200"),
+        ("1000100..1000300\na/b < a 1000200..1000250", "100..300: a/a 100, a/b 50, a/a 50"),
+    ] {
+        let made = made(hosts, &format!("service s\na/a {times}"));
+        let answer = request(&made.joined(), made.request("a/a"), Algorithm::default());
+        let since = |time: SpanTime| time.since_origin(Stamp::from_ns(0));
+        let mut until = answer.from;
+        let parts = answer.by_span.iter().map(|part| {
+            assert_eq!(part.from, until, "{times}: the parts tile it");
+            until = part.to;
+            format!("{} {}", made.ids(part.span), part.to.since(part.from))
+        });
+        let parts: Vec<_> = parts.collect();
+        assert_eq!(until, answer.to, "{times}: the parts tile it");
+        let found = format!("{}..{}: {}", since(answer.from), since(answer.to), parts.join(", "));
+        assert_eq!(found, expected, "{times}");
+        let own: u64 = answer.own.iter().map(|own| own.total_ns).sum();
+        assert_eq!(own, answer.to.since(answer.from), "{times}: the operations' own times add up to it");
+    }
+}
+
+#[test]
+fn a_part_on_another_host_has_the_clock_there() {
+    for (ahead, expected) in [
+        (0, "a/a 150, a/b on 1 100, a/a 550"),
+        (50, "a/a 150, a/b on 1 50, a/a 600"),
+        // By this clock the part was over before it was called.
+        (150, "a/a 150, a/a 650"),
+    ] {
+        let hosts = HOSTS.replace("realtime=9000000", &format!("realtime={}", 1_000_000 + ahead));
+        let spans = "service s host=web3\na/a 1000100..1000900\nservice t host=db1\na/b < a 1000250..1000350";
+        let made = made(&hosts, spans);
+        let answer = request(&made.joined(), made.request("a/a"), Algorithm::default());
+        let mut until = answer.from;
+        let parts = answer.by_span.iter().map(|part| {
+            assert_eq!(part.from, until, "{ahead}: the parts tile it");
+            until = part.to;
+            let host = part.host.filter(|host| host.0 > 0).map(|host| format!(" on {}", host.0));
+            format!("{}{} {}", made.ids(part.span), host.unwrap_or_default(), part.to.since(part.from))
+        });
+        let parts: Vec<_> = parts.collect();
+        assert_eq!(parts.join(", "), expected, "{ahead}");
+        assert_eq!(until, answer.to, "{ahead}: the parts tile it");
+    }
+}
+
+#[test]
+fn a_group_is_of_a_peak_there_is_and_has_the_clocks_of_its_own_service() {
+    let mut hosts = String::from(
+        "host web3 realtime=1000000
+         thread a tid=10
+         thread b tid=11
+         0 c0 idle started
+         0 c0 idle switch a
+         0 c1 idle switch b
+         150 c0 a context 1/1
+         150 c0 a waking a
+         190 c0 a context none
+         190 c0 a waking a
+         1150 c1 b context f/f
+         1150 c1 b waking b
+         1190 c1 b context none
+         1190 c1 b waking b\n",
+    );
+    hosts += "90000 c0 a switch idle blocked\n90000 c1 b switch idle blocked\n90001 c0 idle stopped\n";
+    let mut spans = String::from("service s host=web3\n");
+    for digit in 1..15_u64 {
+        let (from, length) = (1_000_000 + digit * 5000, if digit > 10 { 4000 } else { 100 });
+        let from = if digit == 1 { 1_000_100 } else { from };
+        spans += &format!("{digit:x}/{digit:x} {from}..{} tid=10 as=GET\n", from + length);
+    }
+    spans += "service t host=web3\nf/f 1001100..1001200 tid=11";
+    let made = made(&hosts, &spans);
+    let joined = made.joined();
+    let services: Vec<_> = joined.contexts.clocks.iter().map(|clock| clock.service.0).collect();
+    assert_eq!(services, [0, 1], "both services' clocks are known");
+    let group = |peak| {
+        let requests = RequestsQuery { service: Some("s".into()), operation: Some("GET".into()) };
+        request_group(&joined, &GroupQuery { requests, peak, algorithm: Algorithm::default() }, None)
+    };
+    let slow = group(Some(2)).expect("a second peak");
+    assert_eq!((slow.paths.asked, slow.paths.usual), (4, 10));
+    assert_eq!(slow.clocks.iter().map(|clock| clock.service.0).collect::<Vec<_>>(), [0]);
+    for asked in [0, 3, 4] {
+        assert_eq!(group(Some(asked)).err(), Some(RequestsError::NoPeak { asked, there: 2 }));
+    }
+}
+
+/// `a` runs, waits for `b`, which works for another request and waits for a sleeper of the kernel, and runs again.
+const CHAIN: &str = "
+    host web3 realtime=1000000
+    thread a tid=10
+    thread b tid=11 blocked
+    thread w tid=13 blocked kernel
+    0 c0 idle started
+    0 c0 idle switch a
+    100 c0 a waking b
+    100 c1 idle switch b
+    110 c0 a switch idle blocked
+    300 c1 b waking w
+    300 c3 idle switch w
+    310 c1 b switch idle blocked
+    600 c3 w waking b
+    600 c1 idle switch b
+    610 c3 w switch idle blocked
+    800 c1 b waking a
+    805 c0 idle switch a
+    810 c1 b switch idle blocked
+    900 c0 a switch idle blocked
+    1000 c0 idle stopped
+";
+
+/// A request's path in at most this many long parts: each with its length, its time by kind, the measured share and its blocker.
+fn parts_of(made: &Made, most: usize) -> String {
+    let joined = made.joined();
+    let answer = request(&joined, made.request("a/a"), Algorithm::Active);
+    let path = answer.path.as_ref().expect("a path");
+    let parts = path.parts(most);
+    let mut until = path.pieces[0].from;
+    let mut place = 0;
+    let texts = parts.iter().map(|part| {
+        assert_eq!((part.from, part.pieces.start), (until, place), "the parts tile the path");
+        (until, place) = (part.to, part.pieces.end);
+        let kinds = path.kinds(part);
+        assert_eq!(kinds.iter().map(|(_, ns)| ns).sum::<u64>(), part.length_ns());
+        assert!(kinds.is_sorted_by_key(|(_, ns)| std::cmp::Reverse(*ns)), "{kinds:?}");
+        let kinds: Vec<_> = kinds.iter().map(|(kind, ns)| format!("{kind:?} {ns}")).collect();
+        let basis = path.basis(part);
+        assert_eq!(basis.measured + basis.inferred, part.length_ns());
+        let inferred = match basis.inferred {
+            0 => String::new(),
+            ns => format!(" ({ns} inferred)"),
+        };
+        let by = path.blocker(part).map(|request| format!(" by {}", made.root(request)));
+        let missing = path.missing_blocker(part).map(|trace| format!(" by missing {:x}", trace.0[0] >> 4));
+        let mixed = if part.is_uniform { "" } else { "mixed " };
+        let blocker = by.or(missing).unwrap_or_default();
+        format!("{mixed}{}{inferred}{blocker}", kinds.join(" + "))
+    });
+    let texts: Vec<_> = texts.collect();
+    assert_eq!(
+        (until, place),
+        (answer.path.as_ref().expect("a path").answer.path.window.to, path.pieces.len())
+    );
+    texts.join(", ")
+}
+
+#[test]
+fn a_path_in_few_parts_keeps_the_longest_ones_and_joins_the_others_between_them() {
+    let own = "service s\na/a 1000000..1000900 tid=10";
+    let by_b = made(CHAIN, &format!("{own}\nb/b 1000150..1000700 tid=11"));
+    for (most, expected) in [
+        (
+            9,
+            "Running 110, Running 40, Running 160 by b/b, Running 290 by b/b, Running 100 by b/b, Running 100, Runnable 5, Running 95",
+        ),
+        (
+            3,
+            "Running 110, Running 40, Running 160 by b/b, Running 290 by b/b, mixed Running 295 + Runnable 5",
+        ),
+        (2, "mixed Running 150, Running 160 by b/b, Running 290 by b/b, mixed Running 295 + Runnable 5"),
+        (1, "mixed Running 310, Running 290 by b/b, mixed Running 295 + Runnable 5"),
+        (0, "mixed Running 895 + Runnable 5"),
+    ] {
+        assert_eq!(parts_of(&by_b, most), expected, "{most}");
+    }
+}
+
+#[test]
+fn a_part_of_a_path_has_one_blocker_and_one_request_throughout() {
+    let own = "service s\na/a 1000000..1000900 tid=10";
+    for (spans, expected) in [
+        // The other request ends within a wait.
+        (
+            "b/b 1000150..1000450 tid=11",
+            "Running 110, Running 40, Running 160 by b/b, Running 290 by b/b, Running 200, Runnable 5, Running 95",
+        ),
+        // A span within the request is no part of its own.
+        (
+            "a/b < a 1000020..1000060 tid=10",
+            "Running 110, Running 200, Running 290, Running 200, Runnable 5, Running 95",
+        ),
+        // A part of the request itself blocks nothing.
+        (
+            "service t\na/b < a 1000150..1000450 server tid=11",
+            "Running 110, Running 40, Running 160, Running 290, Running 200, Runnable 5, Running 95",
+        ),
+    ] {
+        assert_eq!(parts_of(&made(CHAIN, &format!("{own}\n{spans}")), 9), expected, "{spans}");
+    }
+    let said = CHAIN
+        .replace("300 c1 b waking w", "300 c1 b context 7/7 unsampled\n300 c1 b waking w")
+        .replace("310 c1 b switch", "310 c1 b context 7/7 unsampled\n310 c1 b switch")
+        .replace("800 c1 b waking", "800 c1 b context 7/7 unsampled\n800 c1 b waking");
+    assert_eq!(
+        parts_of(&made(&said, own), 9),
+        "Running 110, Running 190, Running 10 by missing 7, Running 290 by missing 7, Running 200 by missing 7, Runnable 5, Running 95"
+    );
+    assert_eq!(
+        parts_of(&made(&said, own), 1),
+        "mixed Running 310, Running 290 by missing 7, mixed Running 295 + Runnable 5"
+    );
+}
