@@ -54,4 +54,6 @@ pub enum Fault {
     ChunkUnknown,
     #[error("a chunk of pages cannot be decompressed")]
     ChunkDamaged,
+    #[error("too many bundles of events overlap: this one is not read")]
+    TooManyOverlap,
 }

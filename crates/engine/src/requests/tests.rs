@@ -393,7 +393,10 @@ fn a_part_of_a_path_has_one_blocker_and_one_request_throughout() {
             "Running 110, Running 40, Running 160 by b/b, Running 290 by b/b, Running 200, Runnable 5, Running 95",
         ),
         // A span within the request is no part of its own.
-        ("a/b < a 1000020..1000060 tid=10", "Running 110, Running 200, Running 290, Running 200, Runnable 5, Running 95"),
+        (
+            "a/b < a 1000020..1000060 tid=10",
+            "Running 110, Running 200, Running 290, Running 200, Runnable 5, Running 95",
+        ),
         // A part of the request itself blocks nothing.
         (
             "service t\na/b < a 1000150..1000450 server tid=11",
