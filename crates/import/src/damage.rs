@@ -63,4 +63,6 @@ pub enum Fault {
     FileCut { cpu: u32, to: u64 },
     #[error("the file was cut short: another buffer should follow")]
     OtherBufferCut,
+    #[error("too many bundles of events overlap: this one is not read")]
+    TooManyOverlap,
 }
