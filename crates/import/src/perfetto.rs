@@ -1,11 +1,11 @@
 //! Perfetto's traces, with the kernel's events from ftrace.
 //!
-//! A trace is a sequence of packets, as protocol buffers. A bundle in a packet has the events of one CPU, in order of time;
+//! A trace is a sequence of packets, as protocol buffers. A bundle in a packet has a CPU's events, by time;
 //! bundles of several CPUs overlap, and may come late. The first pass makes an index of the bundles; the second reads
 //! each bundle when its first event is due, so that memory grows by some bytes for each bundle.
 //!
-//! - `wire`: the encoding of protocol buffers;
-//! - `container`: the packets of a file, compressed or not;
+//! - `wire`: protocol buffers' encoding;
+//! - `container`: a file's packets, compressed or not;
 //! - `bundle`: a bundle's events, by time; `fields`: an event's fields, as a tracepoint;
 //! - `survey`: the first pass; `merge`: the bundles by time; `convert`: from items to events; `open`: the file as a recording.
 //!

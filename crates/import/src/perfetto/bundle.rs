@@ -1,4 +1,4 @@
-//! A bundle of a CPU's events.
+//! A bundle with a CPU's events.
 
 use wakepath_event::{Comm, Cpu};
 
@@ -8,18 +8,20 @@ use super::wire::{Fields, Value, numbers};
 /// `TracePacket.ftrace_events`.
 pub(super) const FTRACE_EVENTS: u32 = 1;
 
-/// The limit on a bundle's events: more do not fit into a buffer.
+/// The limit on a bundle's events: a buffer holds fewer.
 const MAX_ITEMS: usize = 1 << 21;
 
 /// A bundle's events and head.
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
     pub cpu: Cpu,
-    /// The CPU lost events in front of this bundle.
+    /// The CPU lost events before this bundle.
     pub lost: bool,
     /// The CPU's last event before this bundle, ns.
     pub previous_end: Option<u64>,
-    /// `FtraceClock`, and a stamp of this clock with the boot clock's stamp at this time.
+    /// The last event's stamp, read or not, ns.
+    pub end: Option<u64>,
+    /// `FtraceClock`, and its stamp with the boot clock's stamp at this time.
     pub clock: u64,
     pub clocks: Option<(u64, u64)>,
     /// By time.
@@ -39,7 +41,7 @@ pub(super) struct Item {
     pub what: What,
 }
 
-/// An event in its short forms, or the bytes of its long form.
+/// An event in its short forms, or its long form's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     Event { from: u32, to: u32 },
@@ -60,7 +62,7 @@ impl What {
 
 impl Bundle {
     /// The bundle in a packet.
-    pub fn of_packet(packet: &[u8]) -> Option<Self> {
+    pub fn from_packet(packet: &[u8]) -> Option<Self> {
         let (_, bytes) = Fields::new(packet).find(|(field, _)| *field == FTRACE_EVENTS)?;
         // Places within the packet, since the second pass keeps the packet.
         let Value::Bytes(bytes) = bytes else { return None };
@@ -78,7 +80,9 @@ impl Bundle {
                 2 if bundle.items.len() < MAX_ITEMS => {
                     let event = value.bytes();
                     let from = base + (event.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
-                    let at = fields::stamp(event).filter(|_| fields::kind(event).is_some());
+                    let stamp = fields::stamp(event);
+                    bundle.end = bundle.end.max(stamp);
+                    let at = stamp.filter(|_| fields::kind(event).is_some());
                     let what = What::Event { from: from as u32, to: (from + event.len()) as u32 };
                     bundle.items.extend(at.map(|at| Item { at, what }));
                 }
@@ -100,12 +104,13 @@ impl Bundle {
         bundle.damaged |= fields.damaged || bundle.items.len() >= MAX_ITEMS;
         bundle.clocks = ftrace.zip(boot);
         bundle.items.sort_by_key(|item| (item.at, item.what.rank()));
+        bundle.end = bundle.end.max(bundle.items.last().map(|item| item.at));
         let first = bundle.items.first().map_or(0, |item| item.at);
         bundle.incomplete = errors.map(|at| at.max(first)).or(bundle.damaged.then_some(first));
         bundle
     }
 
-    /// Reads `CompactSched`, and returns whether all of it makes sense.
+    /// Reads `CompactSched`, and returns whether it makes sense.
     fn compact(&mut self, bytes: &[u8]) -> bool {
         let mut columns: [Vec<u64>; 13] = Default::default();
         let mut fields = Fields::new(bytes);

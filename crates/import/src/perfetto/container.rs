@@ -9,9 +9,9 @@ use wakepath_ctf::{Source, Window};
 use super::wire::{Fields, Value, varint};
 use crate::Fault;
 
-/// The limit on a packet, and on all packets that are compressed in one; Perfetto's own stay below 512 KiB.
+/// The limit on a packet, compressed or not; Perfetto's own stay below 512 KiB.
 const MAX_PACKET_BYTES: usize = if cfg!(test) { 1 << 16 } else { 16 << 20 };
-/// The longest tag and size in front of a packet.
+/// A packet's longest tag and size.
 const MAX_HEAD_BYTES: usize = 20;
 const BLOCK_BYTES: usize = 256 << 10;
 
@@ -26,7 +26,7 @@ const ZSTD: u32 = 133;
 pub(super) struct Place {
     pub offset: u64,
     pub size: u32,
-    /// The place within the packets that are compressed in that packet: offset and size.
+    /// The place within the compressed packet: offset and size.
     inner: Option<(u32, u32)>,
 }
 

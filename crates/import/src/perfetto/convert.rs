@@ -18,9 +18,9 @@ pub(super) struct Converter<'a, F> {
     emit: F,
     survey: &'a Survey,
     cpus: HashMap<Cpu, CpuItems>,
-    /// The names of threads, as emitted.
+    /// The emitted thread names.
     names: HashMap<Tid, Comm>,
-    /// The emitted processes, with the stamp from which on another may be found for the same number.
+    /// The emitted processes, each up to the stamp at which its number may be another's.
     processes: HashMap<Tid, (Tid, u64)>,
     /// The last new thread, and whether it belongs to its maker's process.
     newborn: Option<(Tid, bool)>,
@@ -32,6 +32,8 @@ pub(super) struct Converter<'a, F> {
 struct CpuItems {
     /// The last stamp, ns.
     last: Option<u64>,
+    /// The last stamp in its bundles, read or not.
+    end: Option<u64>,
     current: Option<Tid>,
 }
 
@@ -60,8 +62,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
                 }
             }
             Step::LeftOut(open) => {
-                if let Some(first) = open.bundle.items.first() {
-                    self.lose(open.bundle.cpu, first.at, first.at);
+                if let (Some(first), Some(last)) = (open.bundle.items.first(), open.bundle.items.last()) {
+                    self.lose(open.bundle.cpu, first.at, last.at);
                 }
             }
         }
@@ -70,18 +72,24 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     /// Ends the trace.
     pub fn finish(&mut self) {
         let (from, to) = self.survey.extent.unwrap_or_default();
+        for &cpu in &self.survey.gaps {
+            let last = self.cpus.get(&Cpu(cpu)).and_then(|cpu| cpu.last).unwrap_or(from);
+            self.lose(Cpu(cpu), last, to);
+        }
         self.normaliser.finish((Stamp::from_ns(from), Stamp::from_ns(to)), &mut self.emit);
     }
 
-    /// Emits the losses in front of a bundle: those that it notes, and bundles that the file lacks.
+    /// Emits the losses in front of a bundle: noted losses, and missing bundles.
     fn begin(&mut self, open: &Open) {
         let bundle = &open.bundle;
+        let begin = self.survey.extent.map_or(0, |extent| extent.0);
+        let cpu = self.cpus.entry(bundle.cpu).or_default();
+        let (last, seen) = (cpu.last.unwrap_or(begin), cpu.end.unwrap_or(begin));
+        cpu.end = cpu.end.max(bundle.end);
         let Some(first) = bundle.items.first() else { return };
-        let last = self.cpus.entry(bundle.cpu).or_default().last;
-        // Events that are not read may be later than the last event that is.
-        let begin = last.or(self.survey.extent.map(|extent| extent.0)).unwrap_or(first.at);
-        if bundle.lost {
-            self.lose(bundle.cpu, begin, first.at);
+        // The bundle in front was overwritten in Perfetto's buffer.
+        if bundle.lost || bundle.previous_end.is_some_and(|end| end > seen) {
+            self.lose(bundle.cpu, last, first.at);
         }
     }
 
@@ -98,9 +106,9 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
 
     fn item(&mut self, open: &Open, Item { at, what }: Item) {
         let cpu = open.bundle.cpu;
-        let of_cpu = self.cpus.entry(cpu).or_default();
-        of_cpu.last = Some(of_cpu.last.map_or(at, |last| last.max(at)));
-        let here = Origin { at: Stamp::from_ns(at), cpu, current: of_cpu.current, level: None };
+        let items = self.cpus.entry(cpu).or_default();
+        items.last = items.last.max(Some(at));
+        let here = Origin { at: Stamp::from_ns(at), cpu, current: items.current, level: None };
         match what {
             What::Switch { prev_state, next, name } => {
                 let comm = open.bundle.name(name);
@@ -225,7 +233,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         self.survey.threads.get(&tid)?.iter().find(|found| found.at > at).map(|found| found.at)
     }
 
-    /// Emits a thread's process at the thread's first event, and again where its number is another thread's.
+    /// Emits a thread's process at its first event, and again where the number is another thread's.
     fn introduce(&mut self, here: Origin, tid: Tid) {
         let at = here.at.ns();
         if tid == Tid::IDLE || self.processes.get(&tid).is_some_and(|&(_, until)| at < until) {

@@ -49,7 +49,7 @@ pub(super) fn kind(event: &[u8]) -> Option<(Kind, &[u8])> {
     })
 }
 
-/// The kernel's names of these kinds.
+/// These kinds' names in the kernel.
 pub(super) fn names(kinds: &[Kind]) -> impl Iterator<Item = &'static str> {
     EVENTS.iter().filter(|row| kinds.contains(&row.2)).map(|row| row.1)
 }
@@ -61,7 +61,7 @@ pub(super) struct Read<'a> {
     pub what: What<'a>,
     pub current: Option<Tid>,
     pub level: Option<Level>,
-    /// The name of a wake-up's target or a switch's previous thread.
+    /// The name for a wake-up's target or a switch's previous thread.
     pub comm: Option<Comm>,
     pub target_cpu: Option<u32>,
 }
@@ -133,7 +133,7 @@ pub(super) fn read(event: &[u8], x86: bool) -> Option<Read<'_>> {
 /// A request to a block device; `bytes`: the field with its size, if the event has it.
 fn request(own: &[u8], bytes: Option<u32>) -> Option<Request> {
     let number = |number| field(own, number).map(Value::number);
-    // As in user space: the minor number's low byte, the major number, the rest of the minor number.
+    // User space's form: the minor number's low byte, the major number, the minor number's rest.
     let device = number(1)?;
     let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
     let operation = field(own, 5).map_or(0, |letters| Request::operation_of(letters.bytes()));

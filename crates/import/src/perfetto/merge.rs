@@ -10,19 +10,24 @@ use super::container::{Again, Place};
 use super::survey::Entry;
 use crate::Fault;
 
-/// The limit on the events of the bundles in progress: those of many CPUs fit.
+/// The limit on all bundles in progress: many CPUs' bundles fit.
 const MAX_OPEN_ITEMS: usize = if cfg!(test) { 64 } else { 1 << 22 };
 
 /// A bundle in progress.
 pub(super) struct Open {
     pub bundle: Bundle,
-    /// The bundle's packet, in which its events have their bytes.
+    /// The bundle's packet, with its events' bytes.
     pub packet: Vec<u8>,
     next: usize,
     place: Place,
 }
 
 impl Open {
+    /// Its share of the limit: its events, and its packet's bytes.
+    fn cost(&self) -> usize {
+        self.bundle.items.len() + self.packet.len() / size_of::<Item>()
+    }
+
     fn key(&self) -> Option<(u64, Place)> {
         self.bundle.items.get(self.next).map(|item| (item.at, self.place))
     }
@@ -35,11 +40,11 @@ pub(super) enum Step<'a> {
     Event(&'a Open, Item),
     /// The bundle's last event was before.
     End(&'a Open),
-    /// Too many bundles overlap: this one is left out.
+    /// Too many bundles overlap: this bundle is left out.
     LeftOut(&'a Open),
 }
 
-/// Visits the bundles' events, by time; at equal times in the file's order. Returns the damages with their offsets.
+/// Visits the bundles' events by time, then in file order. Returns the damages with their offsets.
 pub(super) fn merge(
     source: &impl Source,
     index: &[Entry],
@@ -57,20 +62,24 @@ pub(super) fn merge(
         };
         while let Some(entry) = waiting.next_if(|entry| is_due(entry, &due)) {
             let packet = again.read(source, entry.place);
-            let read = packet.and_then(|packet| Some((Bundle::of_packet(&packet)?, packet)));
-            let Some((bundle, packet)) = read else {
+            let read = packet.and_then(|packet| Some((Bundle::from_packet(&packet)?, packet)));
+            let Some((mut bundle, packet)) = read else {
                 faults.push((entry.place.offset, Fault::Changed));
                 continue;
             };
+            bundle.lost |= entry.after_gap;
             let opened = Open { bundle, packet, next: 0, place: entry.place };
-            let Some(key) = opened.key() else { continue };
-            if !due.is_empty() && items + opened.bundle.items.len() > MAX_OPEN_ITEMS {
+            let Some(key) = opened.key() else {
+                visit(Step::Begin(&opened));
+                continue;
+            };
+            if !due.is_empty() && items + opened.cost() > MAX_OPEN_ITEMS {
                 faults.push((entry.place.offset, Fault::TooManyOverlap));
                 visit(Step::LeftOut(&opened));
                 continue;
             }
             visit(Step::Begin(&opened));
-            items += opened.bundle.items.len();
+            items += opened.cost();
             let slot = open.iter().position(Option::is_none).unwrap_or_else(|| {
                 open.push(None);
                 open.len() - 1
@@ -91,7 +100,7 @@ pub(super) fn merge(
         match bundle.key() {
             Some(key) => due.push(Reverse((key, slot))),
             None => {
-                items -= bundle.bundle.items.len();
+                items -= bundle.cost();
                 visit(Step::End(bundle));
                 open[slot] = None;
             }

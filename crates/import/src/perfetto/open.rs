@@ -28,7 +28,7 @@ pub struct PerfettoTrace<S = File> {
     damages: Vec<Damage>,
 }
 
-/// The part of a file by which it is recognised.
+/// How much is read to recognise a file.
 const RECOGNISED_BYTES: usize = 1 << 16;
 
 /// A command to record the events that explain a delay.
@@ -65,11 +65,11 @@ fn begin(path: &Path) -> Option<Vec<u8>> {
     Some(begin)
 }
 
-/// Whether a file that begins so is a sequence of packets.
+/// Whether these first bytes begin a packet sequence.
 fn is_trace(begin: &[u8]) -> bool {
-    /// The tag of `Trace.packet`.
+    /// `Trace.packet`'s tag.
     const PACKET: u8 = 0x0a;
-    /// Later fields of a packet have numbers below.
+    /// Later packet fields have numbers below.
     const MAX_FIELD: u32 = 2000;
     let Some((&PACKET, mut rest)) = begin.split_first() else { return false };
     let Some(size) = varint(&mut rest) else { return false };
@@ -77,11 +77,11 @@ fn is_trace(begin: &[u8]) -> bool {
     let mut packet = Fields::new(whole.map_or(rest, |(packet, _)| packet));
     let known = packet.by_ref().all(|(field, _)| field < MAX_FIELD);
     let follows = whole.is_none_or(|(_, behind)| behind.first().is_none_or(|&tag| tag == PACKET));
-    // A packet that ends beyond these bytes ends within a field.
+    // A longer packet ends within a field.
     known && follows && (whole.is_none() || !packet.damaged) && (whole.is_some() || begin.contains(&0))
 }
 
-/// Whether a file that begins so is a trace in JSON, as browsers and other programs write it.
+/// Whether these first bytes begin a JSON trace, as browsers write them.
 fn is_json(begin: &[u8]) -> bool {
     const SIGHT: usize = 4096;
     let begin = begin[..begin.len().min(SIGHT)].trim_ascii_start();
@@ -120,8 +120,8 @@ impl<S: Source> PerfettoTrace<S> {
         if survey.unkept_faults > 0 {
             add(DamageKind::More(survey.unkept_faults));
         }
-        if survey.of_others > 0 {
-            let count = survey.of_others;
+        if survey.other_machines > 0 {
+            let count = survey.other_machines;
             add(DamageKind::Fault(format!("{count} packets of another machine are not read")));
         }
         if !certain {
@@ -136,7 +136,7 @@ impl<S: Source> PerfettoTrace<S> {
             Some(_) => (ClockId::Unknown, survey.to_boot),
             None => (ClockId::Unknown, None),
         };
-        let offset = survey.realtime.zip(to_boot).and_then(|(one, other)| (one + other).try_into().ok());
+        let offset = survey.realtime.zip(to_boot).and_then(|(one, other)| i128::checked_add(one, other));
         let tracer = if survey.version.is_empty() { "Perfetto".to_owned() } else { survey.version.clone() };
         Ok(Self {
             description: Description {

@@ -23,9 +23,11 @@ pub(super) struct Entry {
     /// The first event's stamp, ns.
     pub first: u64,
     pub place: Place,
+    /// The bundle in front makes no sense.
+    pub after_gap: bool,
 }
 
-/// A thread, as the tracer found it in `/proc`.
+/// A thread, found in `/proc` by the tracer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// The packet's stamp, ns.
@@ -45,22 +47,24 @@ const MAX_FAULTS: usize = 64;
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
 
-/// The contents of a file, as far as the first pass keeps them.
+/// The data kept by the first pass.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// By time.
     pub index: Vec<Entry>,
     pub cpus: BTreeSet<u16>,
+    /// CPUs with a senseless last bundle.
+    pub gaps: BTreeSet<u16>,
     pub kinds: Vec<Kind>,
     pub extent: Option<(u64, u64)>,
     pub evidence: StateEvidence,
-    /// By thread, in order of time.
+    /// By thread, then time.
     pub threads: HashMap<Tid, Vec<Found>>,
     found: usize,
     pub release: String,
     pub machine: String,
     pub version: String,
-    /// `FtraceClock` of the bundles; `None` if they disagree.
+    /// The bundles' `FtraceClock`; `None` if they disagree.
     pub clock: Option<u64>,
     /// Boot clock to realtime, and ftrace's clock to the boot clock, ns.
     pub realtime: Option<i128>,
@@ -68,8 +72,8 @@ pub(super) struct Survey {
     pub bundles: u64,
     pub faults: Vec<(u64, Fault)>,
     pub unkept_faults: u64,
-    /// Packets of other machines, such as a virtual machine's.
-    pub of_others: u64,
+    /// Packets from other machines, such as a guest.
+    pub other_machines: u64,
     pub packets: u64,
     /// Each CPU's current thread.
     current: HashMap<u16, Tid>,
@@ -116,20 +120,20 @@ impl Survey {
             self.fault(place.offset, Fault::NoRecord(place.size.into()));
         }
         if machine != 0 {
-            self.of_others += u64::from(has_bundle || tree.is_some());
+            self.other_machines += u64::from(has_bundle || tree.is_some());
             return;
         }
         if let Some(tree) = tree {
             self.tree(at, tree);
         }
-        if let Some(bundle) = Bundle::of_packet(packet).filter(|_| has_bundle) {
+        if let Some(bundle) = Bundle::from_packet(packet).filter(|_| has_bundle) {
             self.bundle(place, packet, &bundle);
         }
     }
 
     fn bundle(&mut self, place: Place, packet: &[u8], bundle: &Bundle) {
         if bundle.damaged {
-            self.fault(place.offset, Fault::EventCut);
+            self.fault(place.offset, Fault::BundleCut);
         }
         if bundle.cpu == Cpu::UNKNOWN {
             return;
@@ -142,8 +146,17 @@ impl Survey {
         if let Some((ftrace, boot)) = bundle.clocks {
             self.to_boot.get_or_insert(i128::from(boot) - i128::from(ftrace));
         }
-        let (Some(first), Some(last)) = (bundle.items.first(), bundle.items.last()) else { return };
-        self.index.push(Entry { first: first.at, place });
+        let (Some(first), Some(last)) = (bundle.items.first(), bundle.items.last()) else {
+            if bundle.damaged {
+                self.gaps.insert(bundle.cpu.0);
+            } else if let Some(end) = bundle.end {
+                // Its events are not read, and not missing.
+                self.index.push(Entry { first: end, place, after_gap: false });
+            }
+            return;
+        };
+        let after_gap = self.gaps.remove(&bundle.cpu.0);
+        self.index.push(Entry { first: first.at, place, after_gap });
         let (from, to) = self.extent.unwrap_or((first.at, last.at));
         self.extent = Some((from.min(first.at), to.max(last.at)));
         for item in &bundle.items {
@@ -225,7 +238,7 @@ impl Survey {
                     at,
                     tgid: id,
                     parent: number(2).unwrap_or(Tid::IDLE),
-                    // A command line is no name of a thread.
+                    // A command line is no thread's name.
                     comm: text(3).filter(|_| flag(9)),
                     kernel: flag(8),
                 },

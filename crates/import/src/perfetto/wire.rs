@@ -1,9 +1,9 @@
-//! The encoding of protocol buffers, as far as reading takes: fields of any bytes, or an end.
+//! Protocol buffers' encoding, as far as reading takes: fields from any bytes, or an end.
 
 /// A field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value<'a> {
-    /// A number of any width; negative numbers have their 64 bits.
+    /// A number; negative numbers have their 64 bits.
     Number(u64),
     /// A text, a message or packed numbers.
     Bytes(&'a [u8]),
@@ -91,7 +91,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Adds the numbers of a repeated field, packed or not; returns whether all could be read.
+/// Adds a repeated field's numbers, packed or not; returns whether all could be read.
 pub(super) fn numbers(value: Value<'_>, into: &mut Vec<u64>) -> bool {
     let mut packed = match value {
         Value::Number(number) => {

@@ -94,14 +94,28 @@ fn compressed_packets_give_the_same_events() {
 
 #[test]
 fn lost_events_make_the_cpu_unknown_from_its_last_event_on() {
-    let mut packets = packets();
-    let compact = [packed(1, &[900]), packed(2, &[0]), packed(3, &[0])].concat();
-    packets.push(bundle(0, &[number(3, 1), bytes(4, &compact)].concat()));
-    let loss = |event: &Event| match event.kind {
-        EventKind::Loss { from, .. } => Some((from.ns(), event.at.ns(), event.cpu.0)),
-        _ => None,
+    let compact = bytes(4, &[packed(1, &[900]), packed(2, &[0]), packed(3, &[0])].concat());
+    let losses = |behind: &[Vec<u8>]| {
+        let trace = [packets().concat(), behind.concat()].concat();
+        let loss = |event: &Event| match event.kind {
+            EventKind::Loss { from, .. } => Some((from.ns(), event.at.ns(), event.cpu.0)),
+            _ => None,
+        };
+        events(trace).iter().filter_map(loss).collect::<Vec<_>>()
     };
-    assert_eq!(events(packets.concat()).iter().filter_map(loss).collect::<Vec<_>>(), [(650, 900, 0)]);
+    let with = |more: Vec<u8>| bundle(0, &[more, compact.clone()].concat());
+    let unread = bundle(0, &bytes(2, &[number(1, 800), number(2, 7), bytes(9999, b"")].concat()));
+    let senseless = bundle(0, &[0x12, 0x7f]);
+    let whole = [(650, 900, 0)];
+    assert_eq!(losses(&[with(number(3, 1))]), whole);
+    // The bundle in front was overwritten; or it is here, or has events that are not read.
+    assert_eq!(losses(&[with(number(10, 800))]), whole);
+    assert_eq!(losses(&[with(number(10, 650))]), []);
+    assert_eq!(losses(&[unread, with(number(10, 800))]), []);
+    // A bundle without sense, in front of another bundle and at the end.
+    assert_eq!(losses(&[senseless.clone(), with(Vec::new())]), whole);
+    assert_eq!(losses(&[with(Vec::new()), senseless]), [(900, 900, 0)]);
+    assert_eq!(losses(&[with(Vec::new())]), []);
 }
 
 #[test]
