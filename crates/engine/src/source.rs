@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use wakepath_event::{Damage, Description, Event, EventSource, RecordingFormat};
-use wakepath_import::{Lttng, PerfData, TextTrace, TraceDat};
+use wakepath_import::{Lttng, PerfData, PerfettoTrace, TextTrace, TraceDat};
 use wakepath_recording::{ReadProblem, Recording};
 
 use crate::ProblemKind;
@@ -16,7 +16,7 @@ pub enum OpenError {
     Recording(#[from] wakepath_recording::OpenError),
     #[error(transparent)]
     Trace(#[from] wakepath_import::OpenError),
-    #[error("{} is neither a perf.data nor a trace.dat, nor text of ftrace, trace-cmd or perf", .0.display())]
+    #[error("{} is neither a perf.data nor a trace.dat nor a Perfetto trace, nor text of ftrace, trace-cmd or perf", .0.display())]
     UnknownFile(PathBuf),
     #[error("{} is empty: nothing was written", .0.display())]
     EmptyFile(PathBuf),
@@ -99,4 +99,4 @@ pub fn is_recording(path: &Path) -> bool {
 }
 
 // The readable formats, in the order in which they are tried.
-formats!(Recording, Lttng, TraceDat, PerfData, TextTrace);
+formats!(Recording, Lttng, TraceDat, PerfData, PerfettoTrace, TextTrace);

@@ -63,4 +63,8 @@ pub enum Fault {
     FileCut { cpu: u32, to: u64 },
     #[error("the file was cut short: another buffer should follow")]
     OtherBufferCut,
+    #[error("a bundle of events makes no sense from some place on: its other events are missing")]
+    BundleCut,
+    #[error("too many bundles of events overlap: this bundle is not read")]
+    TooManyOverlap,
 }

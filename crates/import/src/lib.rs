@@ -1,6 +1,7 @@
 //! Other tracers' traces, as events.
 //!
 //! [`Lttng`] is a directory from LTTng, [`PerfData`] a file from `perf record`, [`TraceDat`] a file from `trace-cmd`,
+//! [`PerfettoTrace`] a trace from Perfetto,
 //! [`TextTrace`] the text that these two print, or ftrace.
 //! A reader has two independent layers: the tracer's format, read into [`tracepoint::Record`]s, and the
 //! [`normalise::Normaliser`], which converts any tracer's tracepoints into events: it follows each CPU's thread and
@@ -19,6 +20,7 @@ mod loopback;
 mod lttng;
 pub mod normalise;
 pub mod perf;
+mod perfetto;
 mod plan;
 mod synthetic;
 mod text;
@@ -29,6 +31,7 @@ pub use damage::Fault;
 pub use error::OpenError;
 pub use lttng::{Lttng, wanted};
 pub use perf::PerfData;
+pub use perfetto::PerfettoTrace;
 pub use text::TextTrace;
 pub use trace_cmd::TraceDat;
 

@@ -6,6 +6,7 @@ mod damaged;
 mod found;
 mod hosts;
 mod labels;
+mod perfetto;
 mod program;
 mod requests;
 mod text_trace;

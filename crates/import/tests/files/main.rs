@@ -3,5 +3,6 @@
 mod lines;
 mod perf_data;
 mod perf_streams;
+mod perfetto;
 mod text_trace;
 mod trace_dat;

@@ -137,7 +137,7 @@ fn files_of_perf_without_the_needed_events_are_refused_with_a_hint() {
     std::fs::write(folder.join("other.data"), "something else, and long enough").expect("room");
     for (file, says) in [
         ("clock.data", "clock.data holds no switches of threads"),
-        ("other.data", "other.data is neither a perf.data nor a trace.dat, nor text"),
+        ("other.data", "other.data is neither a perf.data nor a trace.dat nor a Perfetto trace, nor text"),
     ] {
         let (_, said) = run(&folder, &["path", file], 3);
         assert!(said.contains(says), "{said}");

@@ -1,0 +1,46 @@
+//! Perfetto's traces: an export is read back as it was.
+
+use std::path::Path;
+
+use serde_json::Value;
+use wakepath_harness::live::{document, list, run};
+use wakepath_import::trace_cmd::synthetic::File;
+
+/// Two threads on two CPUs: each waits for the other, one sleeps, one is pushed off its CPU.
+fn meeting() -> File {
+    File::default()
+        .switch((100_000, 0, 0, 0), 0, 7, "here")
+        .waking((200_000, 0, 7, 7), 8)
+        .switch((300_000, 0, 7, 7), 1, 0, "swapper/0")
+        .switch((210_000, 1, 0, 0), 0, 8, "there")
+        .switch((400_000, 1, 8, 8), 0, 9, "third")
+        .switch((450_000, 1, 9, 9), 2, 8, "there")
+        .waking((800_000, 1, 8, 8), 7)
+        .switch((900_000, 1, 8, 8), 1, 0, "swapper/1")
+        .switch((810_000, 0, 0, 0), 0, 7, "here")
+        .switch((1_000_000, 0, 7, 7), 16, 0, "swapper/0")
+        .switch((1_100_000, 1, 0, 0), 0, 9, "third")
+}
+
+/// A path's pieces: time, kind and thread.
+fn pieces(folder: &Path, file: &str, tid: &str) -> Vec<[Value; 4]> {
+    let path = document(folder, &["path", file, "--tid", tid]);
+    let piece = |one: &Value| ["from_ns", "to_ns", "kind", "tid"].map(|key| one[key].clone());
+    list(&path["segments"]).iter().map(piece).collect()
+}
+
+#[test]
+fn an_export_to_perfetto_is_read_back_with_the_same_paths() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("trace.dat"), meeting().bytes()).expect("room");
+    run(folder, &["export", "--format", "perfetto", "-o", "out", "trace.dat"], 0);
+    let out =
+        ["out", "out.perfetto-trace"].into_iter().find(|name| folder.join(name).exists()).expect("a file");
+    // An export has the wake-ups that ended a wait in the recording: thread 8 begins with its first turn.
+    assert_eq!(pieces(folder, out, "7"), pieces(folder, "trace.dat", "7"));
+    let all = pieces(folder, "trace.dat", "8");
+    assert_eq!(pieces(folder, out, "8")[..3], all[1..4]);
+    let switches = |file| document(folder, &["info", file])["events"]["switch"].clone();
+    assert_eq!((switches(out), switches("trace.dat")), (9.into(), 9.into()));
+}
