@@ -79,7 +79,7 @@ impl From<OpenError> for Failure {
             },
             OpenError::Recording(RecordingError::NotARecording { .. }) => {
                 "give the directory that wakepath record wrote (by default ./wakepath.rec), the directory of an LTTng \
-                 trace, a perf.data, a trace.dat, or their text"
+                 trace, a perf.data, a trace.dat, a Perfetto trace, or text of these tracers"
             }
             OpenError::Recording(RecordingError::Newer { .. }) => {
                 "read it with the version of wakepath that wrote it, or a later one"
@@ -88,7 +88,7 @@ impl From<OpenError> for Failure {
                 "its metadata is damaged; the streams beside it may still be whole"
             }
             OpenError::UnknownFile(_) => {
-                "a file must be a perf.data, a trace.dat, or the text that ftrace, trace-cmd report or perf script print, \
+                "a file must be a perf.data, a trace.dat, a Perfetto trace, or the text that ftrace, trace-cmd report or perf script print, \
                  unpacked; wakepath record and LTTng write directories"
             }
             OpenError::EmptyFile(_) | OpenError::Trace(_) | OpenError::OneHost { .. } => "",

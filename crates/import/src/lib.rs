@@ -18,6 +18,7 @@ mod formats;
 mod kind;
 mod loopback;
 mod lttng;
+mod newborn;
 pub mod normalise;
 pub mod perf;
 mod perfetto;

@@ -26,9 +26,11 @@
 //! ```text
 //! caller    aa...................aa     sends the call at the first `.`
 //! reader    ~~~~~~aaa.bbb...            `~` has no CPU
-//! worker    ccccccccccccc.aaaaaaa       answers
+//! worker    .........cccc.aaaaaaa       answers
 //! path      aa~~~~aaaqqqqaaaaaaaaaa
 //! ```
+//!
+//! A worker busy with other requests since before the hand-over stands for the time since then: an earlier hand-over would have changed nothing.
 
 #[cfg(test)]
 mod tests;

@@ -6,20 +6,16 @@ use serde_json::Value;
 use wakepath_harness::live::{document, list, run};
 use wakepath_import::trace_cmd::synthetic::File;
 
-/// Two threads on two CPUs: each waits for the other, one sleeps, one is pushed off its CPU.
-fn meeting() -> File {
-    File::default()
-        .switch((100_000, 0, 0, 0), 0, 7, "here")
-        .waking((200_000, 0, 7, 7), 8)
-        .switch((300_000, 0, 7, 7), 1, 0, "swapper/0")
-        .switch((210_000, 1, 0, 0), 0, 8, "there")
-        .switch((400_000, 1, 8, 8), 0, 9, "third")
-        .switch((450_000, 1, 9, 9), 2, 8, "there")
-        .waking((800_000, 1, 8, 8), 7)
-        .switch((900_000, 1, 8, 8), 1, 0, "swapper/1")
-        .switch((810_000, 0, 0, 0), 0, 7, "here")
-        .switch((1_000_000, 0, 7, 7), 16, 0, "swapper/0")
-        .switch((1_100_000, 1, 0, 0), 0, 9, "third")
+use crate::trace_dat::meeting;
+
+/// Two threads on two CPUs: each waits for the other, one is pushed off its CPU, a third comes last.
+fn pushed_off() -> File {
+    meeting().switch((400_000, 1, 8, 8), 0, 9, "third").switch((450_000, 1, 9, 9), 2, 8, "there").switch(
+        (1_100_000, 1, 0, 0),
+        0,
+        9,
+        "third",
+    )
 }
 
 /// A path's pieces: time, kind and thread.
@@ -33,7 +29,7 @@ fn pieces(folder: &Path, file: &str, tid: &str) -> Vec<[Value; 4]> {
 fn an_export_to_perfetto_is_read_back_with_the_same_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    std::fs::write(folder.join("trace.dat"), meeting().bytes()).expect("room");
+    std::fs::write(folder.join("trace.dat"), pushed_off().bytes()).expect("room");
     run(folder, &["export", "--format", "perfetto", "-o", "out", "trace.dat"], 0);
     let out =
         ["out", "out.perfetto-trace"].into_iter().find(|name| folder.join(name).exists()).expect("a file");

@@ -4,7 +4,7 @@ use wakepath_harness::live::{document, list, run};
 use wakepath_import::trace_cmd::synthetic::File;
 
 /// Thread 7 wakes 8 on the other CPU, and waits until 8 wakes it.
-fn meeting() -> File {
+pub(super) fn meeting() -> File {
     File::default()
         .switch((100_000, 0, 0, 0), 0, 7, "here")
         .waking((200_000, 0, 7, 7), 8)

@@ -9,6 +9,7 @@ use super::fields::{self, What as Long};
 use super::merge::{Open, Step};
 use super::survey::Survey;
 use crate::kind::Kind;
+use crate::newborn::Newborn;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Level, Origin, Record, Tracepoint};
 
@@ -22,8 +23,7 @@ pub(super) struct Converter<'a, F> {
     names: HashMap<Tid, Comm>,
     /// The emitted processes, each up to the stamp at which its number may be another's.
     processes: HashMap<Tid, (Tid, u64)>,
-    /// The last new thread, and whether it belongs to its maker's process.
-    newborn: Option<(Tid, bool)>,
+    newborn: Newborn,
     pub unreadable: u64,
 }
 
@@ -46,7 +46,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             cpus: HashMap::default(),
             names: HashMap::default(),
             processes: HashMap::default(),
-            newborn: None,
+            newborn: Newborn::default(),
             unreadable: 0,
         }
     }
@@ -182,7 +182,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         let mut what = match read.what {
             Long::Tracepoint(what) => what,
             Long::NewTask(tid, in_process) => {
-                self.newborn = Some((tid, in_process));
+                self.newborn.note(Some((tid, in_process)));
                 return;
             }
         };
@@ -216,9 +216,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     fn process_of_child(&mut self, at: u64, parent: Tid, child: Tid) -> Option<Tid> {
         let later =
             self.survey.threads.get(&child).and_then(|found| found.iter().find(|found| found.at >= at));
-        let noted = self.newborn.take().filter(|(tid, _)| *tid == child).map(|(_, in_process)| {
-            if in_process { self.processes.get(&parent).map_or(parent, |known| known.0) } else { child }
-        });
+        let makers = || self.processes.get(&parent).map_or(parent, |known| known.0);
+        let noted = self.newborn.process(child, makers);
         let process = noted.or(later.map(|found| found.tgid));
         self.processes.remove(&child);
         if let Some(process) = process {

@@ -11,6 +11,7 @@ use super::head::{Form, Head, Line};
 use super::order::{Late, Waiting};
 use super::survey::Unreadable;
 use crate::kind::Kind;
+use crate::newborn::Newborn;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Origin, Record, Tracepoint};
 
@@ -26,8 +27,7 @@ pub(super) struct Converter<F> {
     names: HashMap<Tid, Comm, FixedState>,
     /// The threads whose process is emitted or known.
     processes: HashMap<Tid, Tid, FixedState>,
-    /// The last new thread, and whether it belongs to its maker's process.
-    newborn: Option<(Tid, bool)>,
+    newborn: Newborn,
     now: u64,
     pub late: Unreadable,
 }
@@ -50,7 +50,7 @@ impl<F: FnMut(&Event)> Converter<F> {
             cpus: HashMap::default(),
             names: HashMap::default(),
             processes: HashMap::default(),
-            newborn: None,
+            newborn: Newborn::default(),
             now: extent.0,
             late: Unreadable::default(),
         }
@@ -121,7 +121,7 @@ impl<F: FnMut(&Event)> Converter<F> {
         let mut what = match fields.what {
             What::Tracepoint(what) => what,
             What::NewTask(tid, in_process) => {
-                self.newborn = Some((tid, in_process));
+                self.newborn.note(Some((tid, in_process)));
                 return;
             }
         };
@@ -158,14 +158,11 @@ impl<F: FnMut(&Event)> Converter<F> {
 
     /// A new thread's process, if the tracepoint in front noted it.
     fn process_of_child(&mut self, parent: Tid, child: Tid) -> Option<Tid> {
-        let known = self.newborn.take().filter(|(tid, _)| *tid == child);
-        let Some((_, in_process)) = known else {
-            self.processes.remove(&child);
-            return None;
-        };
-        let process = if in_process { self.processes.get(&parent).copied().unwrap_or(parent) } else { child };
-        self.processes.insert(child, process);
-        Some(process)
+        let makers = || self.processes.get(&parent).copied().unwrap_or(parent);
+        let process = self.newborn.process(child, makers);
+        self.processes.remove(&child);
+        self.processes.extend(process.map(|process| (child, process)));
+        process
     }
 
     /// Emits the current thread's process, where the head has it, or else its name, at the thread's first event.

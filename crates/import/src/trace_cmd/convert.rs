@@ -10,6 +10,7 @@ use super::container::Container;
 use super::cpu_reader::{Item, ItemKind};
 use crate::kind::Kind;
 use crate::loopback::Loopback;
+use crate::newborn::Newborn;
 use crate::normalise::Normaliser;
 use crate::plan::Plan;
 use crate::tracepoint::{Origin, Record, Tracepoint};
@@ -26,8 +27,7 @@ pub(super) struct Converter<'a, F> {
     named: HashSet<Tid, FixedState>,
     /// The processes of threads made during the recording.
     processes: HashMap<Tid, Tid, FixedState>,
-    /// The last new thread, and whether it belongs to its maker's process.
-    newborn: Option<(Tid, bool)>,
+    newborn: Newborn,
     /// Events with meaningless fields.
     pub unreadable: u64,
     /// By CPU with pages cut off, the last stamp.
@@ -46,7 +46,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             loopback: Loopback::default(),
             named: HashSet::default(),
             processes: HashMap::default(),
-            newborn: None,
+            newborn: Newborn::default(),
             unreadable: 0,
             cut: BTreeMap::new(),
             now: first,
@@ -108,7 +108,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
 
     fn tracepoint(&mut self, origin: Origin, plan: &Plan, raw: &[u8]) {
         if plan.kind == Kind::NewTask {
-            self.newborn = plan.newborn(raw);
+            self.newborn.note(plan.newborn(raw));
             return;
         }
         let Ok(what) = self.loopback.read(plan, raw) else { return self.unreadable += 1 };
@@ -144,10 +144,12 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
 
     /// A new thread's process, if the tracepoint in front noted it.
     fn process_of_child(&mut self, parent: Tid, child: Tid) -> Option<Tid> {
-        let (_, thread) = self.newborn.take().filter(|(tid, _)| *tid == child)?;
-        let process = if thread { self.processes.get(&parent).copied().unwrap_or(parent) } else { child };
-        self.processes.insert(child, process);
-        Some(process)
+        let makers = || self.processes.get(&parent).copied().unwrap_or(parent);
+        let process = self.newborn.process(child, makers);
+        // The number may have been another thread's before.
+        self.processes.remove(&child);
+        self.processes.extend(process.map(|process| (child, process)));
+        process
     }
 
     /// Emits a thread's name at its first event: the name in the event, or else the name at the recording's end.
