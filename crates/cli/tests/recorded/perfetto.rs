@@ -8,14 +8,13 @@ use wakepath_import::trace_cmd::synthetic::File;
 
 use crate::trace_dat::meeting;
 
-/// Two threads on two CPUs: each waits for the other, one is pushed off its CPU, a third comes last.
+/// Behind that meeting, a third thread wakes 8 and is pushed off its CPU by it.
 fn pushed_off() -> File {
-    meeting().switch((400_000, 1, 8, 8), 0, 9, "third").switch((450_000, 1, 9, 9), 2, 8, "there").switch(
-        (1_100_000, 1, 0, 0),
-        0,
-        9,
-        "third",
-    )
+    meeting()
+        .switch((950_000, 1, 0, 0), 0, 9, "third")
+        .waking((1_010_000, 1, 9, 9), 8)
+        .switch((1_050_000, 1, 9, 9), 0, 8, "there")
+        .switch((1_100_000, 1, 8, 8), 1, 9, "third")
 }
 
 /// A path's pieces: time, kind and thread.
@@ -34,9 +33,11 @@ fn an_export_to_perfetto_is_read_back_with_the_same_paths() {
     let out =
         ["out", "out.perfetto-trace"].into_iter().find(|name| folder.join(name).exists()).expect("a file");
     // An export has the wake-ups that ended a wait in the recording: thread 8 begins with its first turn.
-    assert_eq!(pieces(folder, out, "7"), pieces(folder, "trace.dat", "7"));
-    let all = pieces(folder, "trace.dat", "8");
-    assert_eq!(pieces(folder, out, "8")[..3], all[1..4]);
+    // Without a recorded exit, an export shows a dead thread as pushed off its CPU.
+    let (read, all) = (pieces(folder, out, "7"), pieces(folder, "trace.dat", "7"));
+    assert_eq!(read[..all.len()], all);
+    let (read, all) = (pieces(folder, out, "8"), pieces(folder, "trace.dat", "8"));
+    assert_eq!(read[..3], all[1..4]);
     let switches = |file| document(folder, &["info", file])["events"]["switch"].clone();
     assert_eq!((switches(out), switches("trace.dat")), (9.into(), 9.into()));
 }
