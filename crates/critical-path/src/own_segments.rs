@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 use wakepath_wait_graph::{
     Bookmarks, Graph, Occupancy, Occupant, QueueExit, StateInterval, StateIntervals, Stolen, ThreadIndex,
-    ThreadState, UnknownReason, Waker,
+    ThreadState, UnknownReason,
 };
 
 use crate::tiles::{Position, Trust};
@@ -50,36 +50,32 @@ pub(crate) fn own_segments(
                 push(position.segment(middle, to, SegmentKind::Interrupted, Cause::None, inferred));
             }
         }
-        ThreadState::Runnable { cpu, left } => match woken_before_switch_out(graph, intervals, index) {
-            // A wake-up before the switch-out counts if there is no other; another wake-up may be lost.
-            true if graph.losses().touch(interval.from, interval.to) => {
-                let cause = Cause::missing(graph, interval.from, interval.to);
-                push(position.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
-            }
-            early => {
-                let trust = if early { Trust::By(Rule::WakingBeforeSwitch) } else { Trust::Sure };
-                let trust = match left {
-                    QueueExit::MovedUnseen(_) => trust.and(Trust::By(Rule::QueueThatItLeft)),
-                    QueueExit::Stayed | QueueExit::Moved => trust,
+        ThreadState::Runnable { cpu, left } => {
+            let trust = match woken_before_switch_out(graph, intervals, index) {
+                true => Trust::By(Rule::WakingBeforeSwitch),
+                false => Trust::Sure,
+            };
+            let trust = match left {
+                QueueExit::MovedUnseen(_) => trust.and(Trust::By(Rule::QueueThatItLeft)),
+                QueueExit::Stayed | QueueExit::Moved => trust,
+            };
+            let basis = trust.basis(Basis::measured_unless(may_hide_a_run()));
+            let cpu = if cpu == Cpu::UNKNOWN { last_cpu(intervals, index) } else { cpu };
+            for occupancy in bookmarks.occupancies(cpu, from, to) {
+                // While its old CPU was idle, the thread was no longer in that queue.
+                let moved_to = match left {
+                    QueueExit::MovedUnseen(to) if occupancy.occupant == Occupant::Idle => Some(to),
+                    _ => None,
                 };
-                let basis = trust.basis(Basis::measured_unless(may_hide_a_run()));
-                let cpu = if cpu == Cpu::UNKNOWN { last_cpu(intervals, index) } else { cpu };
-                for occupancy in bookmarks.occupancies(cpu, from, to) {
-                    // While its old CPU was idle, the thread was no longer in that queue.
-                    let moved_to = match left {
-                        QueueExit::MovedUnseen(to) if occupancy.occupant == Occupant::Idle => Some(to),
-                        _ => None,
-                    };
-                    let Some(cpu) = moved_to else {
-                        queue_segments(graph, position, cpu, occupancy, basis, &mut push);
-                        continue;
-                    };
-                    for occupancy in bookmarks.occupancies(cpu, occupancy.from, occupancy.to) {
-                        queue_segments(graph, position, cpu, occupancy, basis, &mut push);
-                    }
+                let Some(cpu) = moved_to else {
+                    queue_segments(graph, position, cpu, occupancy, basis, &mut push);
+                    continue;
+                };
+                for occupancy in bookmarks.occupancies(cpu, occupancy.from, occupancy.to) {
+                    queue_segments(graph, position, cpu, occupancy, basis, &mut push);
                 }
             }
-        },
+        }
         ThreadState::Throttled { .. } => {
             let basis = Basis::measured_unless(may_hide_a_run());
             push(position.segment(from, to, SegmentKind::Throttled, Cause::None, basis));
@@ -149,8 +145,7 @@ fn interrupt_share(
 /// Whether a runnable interval follows a wait whose wake-up came before its switch-out.
 fn woken_before_switch_out(graph: &Graph, intervals: StateIntervals<'_>, index: usize) -> bool {
     let Some(before) = index.checked_sub(1).and_then(|before| intervals.get(before)) else { return false };
-    let Some(Waker::Woken(woken)) = graph.wait(&before).map(|wait| wait.end) else { return false };
-    woken.at <= before.from
+    graph.wait(&before).is_some_and(|wait| wait.is_woken_before(before.from))
 }
 
 /// The CPU on which a thread last ran, for a thread that waits for a CPU until the recording ends.

@@ -87,6 +87,18 @@ impl JoinedWaits {
                     if wait.state == Some(BlockedState::Stopped) {
                         continue;
                     }
+                    if wait.is_begin_hidden() {
+                        // A switch-out is missing. Most likely, the thread had returned to the same wait, and ended it early again.
+                        if ended_early(graph, thread, &wait) {
+                            continue;
+                        }
+                        // Another event may have ended another wait, unless it came from the lock's owner.
+                        let ended = awaited.lock.and_then(|_| awaited.trust(graph, thread, &wait));
+                        if ended != Some(Trust::By(Rule::JoinedTimeouts)) {
+                            break;
+                        }
+                        return Some(Self { last: next, proved, resumed, hidden, ended });
+                    }
                     let over = timed_out(&wait) && !may_go_on(awaited.call);
                     if Awaited::of(&wait) != Some(awaited) || ran > waited || over {
                         break;

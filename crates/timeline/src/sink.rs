@@ -105,6 +105,18 @@ pub struct Wait {
     pub cut: Option<Cut>,
 }
 
+impl Wait {
+    /// Whether the switch-out at the wait's beginning has no record.
+    pub const fn is_begin_hidden(&self) -> bool {
+        self.state.is_none()
+    }
+
+    /// Whether the wait's wake-up came before its switch-out at `began`.
+    pub fn is_woken_before(&self, began: Stamp<Reference>) -> bool {
+        matches!(self.end, Waker::Woken(woken) if woken.at <= began)
+    }
+}
+
 /// The signal that cut a wait short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {

@@ -138,7 +138,12 @@ impl Timeline {
             CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, begin, sink),
             CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, begin, sink),
             CurrentState::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
-            _ => self.close(thread, Waker::Unseen, sink),
+            state => {
+                self.close(thread, Waker::Unseen, sink);
+                if matches!(state, CurrentState::Unknown { .. }) {
+                    self.threads[thread.0 as usize].pending = None;
+                }
+            }
         }
         if !(first && (new || matches!(self.threads[thread.0 as usize].state, CurrentState::Ready))) {
             self.emit(thread, at, State::Unknown(UnknownReason::Lost), sink);
@@ -172,7 +177,28 @@ impl Timeline {
         }
         // At a later wake-up, the thread was no longer running.
         if let Some(woken) = woken.filter(|woken| woken.at >= asleep_by) {
-            self.wake(thread, woken, sink);
+            return self.wake(thread, woken, sink);
+        }
+        // Among lost records there may be a later wake-up.
+        let complete = self.cpus[usize::from(cpu.0)].pending_loss.is_none();
+        let row = &mut self.threads[thread.0 as usize];
+        if complete && matches!(row.state, CurrentState::Unknown { .. }) {
+            row.pending = woken.filter(|woken| woken.at > begin);
+        }
+    }
+
+    /// Ends a thread's unknown time at `at`, when an idle CPU took the thread up. The thread was blocked while the CPU was idle, so the last
+    /// wake-up ended the wait, if no wake-up is lost; only the wait's beginning has no record.
+    pub(crate) fn end_unseen_wait(
+        &mut self,
+        thread: ThreadIndex,
+        at: Stamp<Reference>,
+        sink: &mut impl Sink,
+    ) {
+        self.close(thread, Waker::Unseen, sink);
+        if let Some(woken) = self.threads[thread.0 as usize].pending {
+            self.threads[thread.0 as usize].wait = Wait::default();
+            self.end_wait(thread, at, Waker::Woken(woken), sink);
         }
     }
 
@@ -196,6 +222,7 @@ impl Timeline {
         };
         self.emit(thread, at, State::Unknown(reason), sink);
         let row = &mut self.threads[thread.0 as usize];
+        row.pending = None;
         row.state = CurrentState::Blocked;
         row.since = row.since.max(at);
         row.wait = wait;

@@ -61,7 +61,7 @@ impl Timeline {
                 SwitchOut::Dead => CurrentState::Dead,
             };
         }
-        let next = self.switch_in(next, cpu, at, sink);
+        let next = self.switch_in(next, (cpu, prev), at, sink);
         let cpu_state = &mut self.cpus[usize::from(cpu.0)];
         cpu_state.end_instances();
         cpu_state.occupant = next;
@@ -73,8 +73,14 @@ impl Timeline {
         sink.occupant(cpu, at, next);
     }
 
-    /// Reads the switch to a thread.
-    fn switch_in(&mut self, tid: Tid, cpu: Cpu, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
+    /// Reads the switch to a thread on a CPU, from that CPU's previous occupant.
+    fn switch_in(
+        &mut self,
+        tid: Tid,
+        (cpu, prev): (Cpu, Occupant),
+        at: Stamp<Reference>,
+        sink: &mut impl Sink,
+    ) -> Occupant {
         if tid == Tid::IDLE {
             return Occupant::Idle;
         }
@@ -101,6 +107,9 @@ impl Timeline {
                 None => self.end_wait(thread, at, Waker::Unseen, sink),
             },
             CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, at, sink),
+            CurrentState::Unknown { lost_until: Some(_) } if prev == Occupant::Idle => {
+                self.end_unseen_wait(thread, at, sink);
+            }
             _ => self.close(thread, Waker::Unseen, sink),
         }
         let row = &mut self.threads[thread.0 as usize];

@@ -12,9 +12,10 @@ use wakepath_timeline::{Sink, State, Timeline};
 use crate::chunks::Chunks;
 use crate::occupancy::Occupancies;
 use crate::state_interval::Packed;
+use crate::wait::Waits;
 use crate::{
-    Cut, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Release, Thread, ThreadIndex, Wait,
-    WaitIndex, WakeUp, Waker,
+    Cut, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Release, Thread, ThreadIndex, UnknownReason,
+    Wait, WaitIndex, WakeUp, Waker,
 };
 
 /// Builds a [`Graph`] from events in time order.
@@ -37,6 +38,31 @@ struct Store {
 struct IntervalList {
     intervals: Chunks<Packed>,
     end: Stamp<Reference>,
+}
+
+impl IntervalList {
+    /// Makes the time behind a wake-up before its switch-out unknown where records may be lost. Such a wake-up counts only if no other followed, and
+    /// the other one may be lost.
+    fn doubt_early_wake_ups(&mut self, waits: &Waits, losses: &Losses) {
+        let end = self.end;
+        let mut intervals = self.intervals.iter_mut().peekable();
+        let mut follows = false;
+        while let Some(interval) = intervals.next() {
+            let from = interval.from();
+            let to = intervals.peek().map_or(end, |next| next.from());
+            match interval.state() {
+                State::Runnable { .. } if follows && losses.touch(from, to) => {
+                    interval.set_state(State::Unknown(UnknownReason::Lost));
+                    follows = false;
+                }
+                State::Blocked(index) => {
+                    let wait = waits.get(index, to);
+                    follows = wait.is_some_and(|wait| wait.is_woken_before(from));
+                }
+                _ => follows = false,
+            }
+        }
+    }
 }
 
 impl Builder {
@@ -102,7 +128,11 @@ impl Builder {
         graph.evidence.shrink_to_fit();
         graph.waits.finish();
         graph.occupancies.iter_mut().for_each(Occupancies::shrink);
+        let any_lost = !graph.losses.all().is_empty();
         for (thread, mut list) in graph.threads.iter_mut().zip(self.store.interval_lists) {
+            if any_lost {
+                list.doubt_early_wake_ups(&graph.waits, &graph.losses);
+            }
             list.intervals.shrink();
             thread.intervals = list.intervals;
             thread.last = list.end;

@@ -54,6 +54,11 @@ impl<T> Chunks<T> {
         self.open.last_mut().or_else(|| self.full.last_mut()?.last_mut())
     }
 
+    /// All items, to change them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.full.iter_mut().flat_map(|chunk| chunk.iter_mut()).chain(&mut self.open)
+    }
+
     /// The chunk with this number; empty beyond the last.
     fn chunk(&self, number: usize) -> &[T] {
         match self.full.get(number) {
@@ -127,6 +132,8 @@ mod tests {
             chunks.push(n);
             *chunks.last_mut().expect("one was pushed") *= 2;
         }
+        let all: Vec<_> = chunks.iter_mut().map(|item| *item).collect();
+        assert_eq!(all, (0..3 * CHUNK + 2).map(|n| 2 * n).collect::<Vec<_>>());
         chunks.shrink();
         assert_eq!(chunks.get(3 * CHUNK + 1), Some(&(2 * (3 * CHUNK + 1))));
         // Numbers of eight bytes each, and a pointer and a length for each of three full chunks.

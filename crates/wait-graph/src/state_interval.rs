@@ -67,6 +67,11 @@ impl Packed {
         Stamp::from_ns(self.from)
     }
 
+    /// Replaces the state; the beginning stays.
+    pub(crate) fn set_state(&mut self, state: ThreadState) {
+        *self = Self::new(self.from(), state);
+    }
+
     pub(crate) const fn state(self) -> ThreadState {
         let cpu = Cpu(self.cpu);
         match self.tag {

@@ -177,6 +177,55 @@ fn a_wait_that_began_before_the_recording_has_the_state_of_the_snapshot() {
 }
 
 #[test]
+fn the_time_behind_an_early_wake_up_is_unknown_where_a_later_wake_up_may_be_lost() {
+    let states_with = |loss: &str| {
+        let trace = format!(
+            "thread A tid=10
+             thread B tid=11
+             0 c0 idle started
+             0 c0 idle switch A
+             0 c1 idle switch B
+             5 c1 B waking A
+             10 c0 A switch idle blocked
+             {loss}
+             45 c0 idle switch A
+             50 c0 A stopped"
+        );
+        states(&graph(&trace, &[]), Tid(10))
+    };
+    let around = |state| [(0, "runs"), (10, "blocked"), (10, state), (45, "runs")];
+    assert_eq!(states_with(""), around("runnable"));
+    assert_eq!(states_with("30 c1 B loss from=20 count=1"), around("?"));
+    assert_eq!(states_with("30 c1 B loss from=20 count=1 records=disk_requests"), around("runnable"));
+}
+
+#[test]
+fn a_wait_found_by_the_snapshot_has_no_end_by_a_wake_up_from_before() {
+    let blocked = Some(BlockedState::Interruptible);
+    let found = EventKind::Thread { identity: identity(10, "A"), blocked, call: None };
+    let graph = graph(
+        "thread A tid=10
+         thread B tid=11
+         0 c0 idle started
+         0 c0 idle switch A
+         0 c1 idle switch B
+         10 c0 A waking B
+         20 c1 B waking A
+         30 c0 idle waking B
+         50 c0 idle switch A
+         60 c0 A stopped",
+        &[event(40, 0, 0, found)],
+    );
+    let thread = index(&graph, Tid(10));
+    let waits: Vec<_> = graph
+        .state_intervals(thread)
+        .overlapping(graph.from(), graph.to())
+        .filter_map(|interval| Some((interval.from.ns(), interval.to.ns(), graph.wait(&interval)?.end)))
+        .collect();
+    assert_eq!(waits, [(40, 50, Waker::Unseen)]);
+}
+
+#[test]
 fn no_state_of_any_case_is_empty_but_a_wait_whose_end_came_first() {
     let cases = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases");
     let mut count = 0;

@@ -218,8 +218,9 @@ fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
 }
 
 /// Cases in which a window's claims may differ from the whole recording's, and why.
-const OTHERWISE: [(&str, &str); 13] = [
-    ("disk-request-of-the-waiter-during-its-wait", "the window begins within the interrupt of the disk"),
+const OTHERWISE: [(&str, &str); 14] = [
+    ("disk-request-of-the-waiter-during-its-wait", WITHIN_THE_INTERRUPT),
+    ("lost-record-of-a-disk-request", WITHIN_THE_INTERRUPT),
     (
         "exec-by-a-thread-that-is-not-the-leader",
         "the window begins within an exec, whose threads change numbers",
@@ -237,6 +238,7 @@ const OTHERWISE: [(&str, &str); 13] = [
     ("lock-taken-while-the-taker-sleeps", BEHIND_THE_WAKING),
 ];
 
+const WITHIN_THE_INTERRUPT: &str = "the window begins within the interrupt of the disk";
 const BEHIND_THE_WAKING: &str = "the window begins behind the waking of the thread for which a lock was let go, which is then not known to have its turn";
 
 #[test]
