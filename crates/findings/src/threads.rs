@@ -146,7 +146,8 @@ fn thread_times(
                 }
                 let call = wait.and_then(|wait| wait.call);
                 let undecided = class == BlockedClass::Undecided;
-                if times.longest.is_none_or(|longest| longest.to.since(longest.from) < ns) {
+                // A wait that its wake-up forestalled takes no time.
+                if times.longest.map_or(0, |longest| longest.to.since(longest.from)) < ns {
                     times.longest = Some(LongestWait { from: begin, to: end, call, undecided });
                 }
             }
