@@ -286,7 +286,7 @@ impl Walk<'_> {
                 return self.todo.push(Task::Follow(next));
             }
         }
-        let cause = Cause::after_last(self.graph, self.graph.thread(follow.position.thread));
+        let cause = Cause::after_last(self.graph, follow.position.thread);
         self.tiles.push(follow.position.segment(follow.at, to, SegmentKind::Unknown, cause, Basis::Measured));
     }
 }

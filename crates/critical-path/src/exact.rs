@@ -78,7 +78,7 @@ impl Backward<'_> {
             if at > thread.last {
                 let from = thread.last.max(floor);
                 debug_assert!(from < at, "the walk goes back");
-                let cause = Cause::after_last(graph, thread);
+                let cause = Cause::after_last(graph, position.thread);
                 self.push(position.segment(from, at, SegmentKind::Unknown, cause, Basis::Measured));
                 at = from;
                 continue;

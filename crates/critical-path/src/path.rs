@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockRequest, Call, Context, FlowId, SignalEffect, Softirq};
-use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, Thread, ThreadIndex, TimerPurpose, WakeUp};
+use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, ThreadIndex, TimerPurpose, WakeUp};
 
 use crate::Problem;
 
@@ -320,9 +320,8 @@ impl Cause {
     }
 
     /// The cause of unknown time after a thread's last known time.
-    pub(crate) fn after_last(graph: &Graph, thread: &Thread) -> Self {
-        let dead = thread.last < graph.end_of(thread.tid().host()) || thread.exited.is_some();
-        if dead { Self::NotAlive } else { Self::AfterRecording }
+    pub(crate) fn after_last(graph: &Graph, thread: ThreadIndex) -> Self {
+        if graph.has_died(thread) { Self::NotAlive } else { Self::AfterRecording }
     }
 }
 

@@ -82,6 +82,53 @@ const SPANS: [&str; 5] = [
 ];
 
 #[test]
+#[ignore = "needs node and trace_processor: would show that Perfetto has no state where none is known"]
+fn perfetto_sees_in_our_states_no_wait_for_a_cpu_where_nothing_is_known_and_after_a_death() {
+    let trace = "
+        thread lost tid=10
+        thread dead tid=11
+        thread last tid=12
+        0 c0 idle started
+        0 c0 idle switch lost
+        0 c1 idle switch dead
+        100 c0 lost waking last
+        150 c0 last waking dead
+        170 c1 dead switch idle dead
+        250 c0 last switch lost runnable
+        300 c0 lost switch idle blocked
+        400 c0 idle stopped
+    ";
+    let events = wakepath_scenario::text::parse(trace).expect("a trace").events;
+    let host = Host { kernel: Name::from("6.18.0"), ..Host::default() };
+    let recorded = Recorded::from_events(PathBuf::from("lost"), host, &events);
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace");
+    let mut file = std::fs::File::create(&trace).expect("a file");
+    perfetto(&recorded, &[], &mut file).expect("written");
+    let [errors, states] = ask(
+        &trace,
+        [
+            "select name, value from stats where value > 0 and severity != 'info'",
+            "select tid, ts, dur, state from thread_state join thread using (utid) where tid in (10, 11) order by 1, 2",
+        ],
+    );
+    // Perfetto counts each unknown state as an error: it has no other word for it.
+    assert_eq!(errors, [serde_json::json!({"name": "task_state_invalid", "value": 1})], "import errors");
+    let rows = states
+        .iter()
+        .map(|row| format!("{} {} {} {}\n", number(row, "tid"), number(row, "ts"), row["dur"], row["state"]));
+    expect_test::expect![[r#"
+        10 0 100 "Running"
+        10 100 150 null
+        10 250 50 "Running"
+        10 300 -1 "S"
+        11 0 170 "Running"
+        11 170 -1 "X"
+    "#]]
+    .assert_eq(&rows.collect::<String>());
+}
+
+#[test]
 #[ignore = "needs node and trace_processor: would show that Perfetto has tracks and arrows of each request"]
 fn perfetto_sees_our_states_and_each_request_with_its_spans_its_path_and_its_blockers() {
     let mut events = wakepath_scenario::text::parse(LOCKS).expect("a trace").events;

@@ -69,6 +69,12 @@ impl Graph {
         self.host_ends.iter().find(|end| end.0 == host).map_or(self.to, |&(_, at)| at)
     }
 
+    /// Whether the thread's last known time is its death: it began to exit, or left its CPU dead. Otherwise the recording ended.
+    pub fn has_died(&self, thread: ThreadIndex) -> bool {
+        let thread = self.thread(thread);
+        thread.exited.is_some() || thread.last < self.end_of(thread.tid().host())
+    }
+
     /// The number of events that the graph was built from.
     pub fn events(&self) -> u64 {
         self.events

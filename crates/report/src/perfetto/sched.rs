@@ -27,6 +27,8 @@ mod state {
     pub const PARKED: u64 = 0x40;
     pub const IDLE: u64 = 0x80;
     pub const PREEMPTED: u64 = 0x100;
+    /// A bit that no kernel uses: Perfetto then has no state.
+    pub const UNKNOWN: u64 = 0x4000;
 }
 
 /// All switches and wake-ups on all CPUs.
@@ -60,17 +62,17 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
 /// Writes the threads that ended, since their ids may be used again. To Perfetto the end of a process's main thread
 /// is the end of all its threads, so the main thread ends with the last of them.
 fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
-    let end = |thread: &Thread| thread.exited.map(|_| thread.last);
+    let end = |index: ThreadIndex, thread: &Thread| graph.has_died(index).then_some(thread.last);
     let mut processes: HashMap<Tid, Stamp<Reference>> = HashMap::new();
-    for (_, thread) in graph.threads() {
-        if let (Some(tgid), Some(end)) = (thread.tgid(), end(thread)) {
+    for (index, thread) in graph.threads() {
+        if let (Some(tgid), Some(end)) = (thread.tgid(), end(index, thread)) {
             let last = processes.entry(tgid).or_insert(end);
             *last = (*last).max(end);
         }
     }
     let mut bundle = Message::new().number(1, 0);
-    for (_, thread) in graph.threads() {
-        let Some(end) = end(thread) else { continue };
+    for (index, thread) in graph.threads() {
+        let Some(end) = end(index, thread) else { continue };
         let tid = thread.tid();
         let leads = thread.tgid() == Some(tid);
         let end = if leads { processes.get(&tid).copied().unwrap_or(end) } else { end };
@@ -267,8 +269,7 @@ fn occupant(graph: &Graph, occupancy: &Occupancy) -> (u64, Comm) {
 fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
     let intervals = graph.state_intervals(thread);
     let Some(next) = intervals.get(intervals.find(at)) else {
-        let ended = graph.thread(thread).exited.is_some_and(|exited| exited <= at);
-        return if ended { state::DEAD } else { state::PREEMPTED };
+        return if graph.has_died(thread) { state::DEAD } else { state::PREEMPTED };
     };
     match next.state {
         ThreadState::Blocked(_) => match graph.wait(&next).and_then(|wait| wait.state) {
@@ -284,10 +285,10 @@ fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
                 | BlockedState::Other(_),
             ) => state::UNINTERRUPTIBLE,
         },
-        ThreadState::Running { .. }
-        | ThreadState::Runnable { .. }
-        | ThreadState::Throttled { .. }
-        | ThreadState::Unknown(_) => state::PREEMPTED,
+        ThreadState::Unknown(_) => state::UNKNOWN,
+        ThreadState::Running { .. } | ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {
+            state::PREEMPTED
+        }
     }
 }
 
@@ -299,7 +300,34 @@ fn differences(stamps: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sample::trace;
+
+    #[test]
+    fn a_thread_leaves_its_cpu_preempted_only_where_it_is_known_to_wait_for_it() {
+        let recorded = trace(
+            "thread lost tid=10
+             thread dead tid=11
+             thread last tid=12
+             0 c0 idle started
+             0 c0 idle switch lost
+             0 c1 idle switch dead
+             100 c0 lost waking last
+             150 c0 last waking dead
+             170 c1 dead switch idle dead
+             250 c0 last switch lost runnable
+             300 c0 lost switch last runnable
+             400 c0 last stopped",
+        );
+        let left = |tid, at| {
+            let thread = recorded.with_tid(Tid(tid))[0];
+            left_in(&recorded.graph, thread, Stamp::from_ns(at))
+        };
+        assert_eq!(left(10, 100), state::UNKNOWN, "its switch-out has no record");
+        assert_eq!(left(11, 170), state::DEAD, "its exit has no record");
+        assert_eq!(left(12, 250), state::PREEMPTED);
+        assert_eq!(left(10, 300), state::PREEMPTED);
+    }
 
     #[test]
     fn a_thread_may_end_at_the_last_stamp_there_is() {
