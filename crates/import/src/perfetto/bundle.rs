@@ -11,6 +11,9 @@ pub(super) const FTRACE_EVENTS: u32 = 1;
 /// The limit on a bundle's events: a buffer holds fewer.
 const MAX_ITEMS: usize = 1 << 21;
 
+/// The state of a thread whose leaving was not recorded: a bit that no kernel uses, as in our own exports.
+pub(super) const NO_STATE: i64 = 0x4000;
+
 /// A bundle's events and head.
 #[derive(Debug, Default)]
 pub(super) struct Bundle {

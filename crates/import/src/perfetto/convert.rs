@@ -4,7 +4,7 @@ use foldhash::HashMap;
 use wakepath_clock::Stamp;
 use wakepath_event::{Comm, Cpu, Event, Tid};
 
-use super::bundle::{Item, What};
+use super::bundle::{Item, NO_STATE, What};
 use super::fields::{self, What as Long};
 use super::merge::{Open, Step};
 use super::survey::Survey;
@@ -147,8 +147,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         if let Some(comm) = comm.filter(|_| next != Tid::IDLE) {
             self.names.insert(next, comm);
         }
-        let Some(prev) = prev.or(here.current) else {
-            // The short form does not name the previous thread.
+        let Some(prev) = prev.or(here.current).filter(|_| prev_state != NO_STATE) else {
+            // The short form does not name the previous thread, or the previous thread left unseen.
             let here = Origin { current: Some(next), ..here };
             return match comm.filter(|_| next != Tid::IDLE) {
                 Some(comm) => self.push(here, Tracepoint::Rename { tid: next, comm }),

@@ -84,6 +84,20 @@ fn short_and_long_forms_are_merged_by_time() {
 }
 
 #[test]
+fn a_thread_that_left_unseen_is_in_no_switch() {
+    let compact = |state| {
+        let names = [bytes(5, b"here"), bytes(5, b"there"), packed(6, &[0, 1, 0])].concat();
+        let columns = [names, packed(1, &[100, 200, 350]), packed(2, &[0, state, 0]), packed(3, &[7, 9, 7])];
+        bundle(0, &bytes(4, &columns.concat()))
+    };
+    assert_eq!(steps(&events(compact(0x100))), [(300, 0, 7, 9), (650, 0, 9, 7)]);
+    let unseen = events(compact(0x4000));
+    assert_eq!(steps(&unseen), [(650, 0, 9, 7)]);
+    let first = unseen.iter().find(|event| event.current == Tid(9)).expect("the next thread");
+    assert_eq!(first.at.ns(), 300);
+}
+
+#[test]
 fn compressed_packets_give_the_same_events() {
     use std::io::Write;
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
