@@ -57,6 +57,16 @@ pub fn buffer(text: &str) -> Result<usize, String> {
     if allowed { Ok(bytes) } else { Err(String::from("expected a size from 16K to 1G")) }
 }
 
+/// Reads a rate of samples, per second and CPU.
+#[cfg(feature = "collect")]
+pub fn samples(text: &str) -> Result<u32, String> {
+    let rate = text.parse().ok().filter(|rate| wakepath_live::record::Options::SAMPLES.contains(rate));
+    rate.ok_or_else(|| {
+        let most = wakepath_live::record::Options::SAMPLES.end();
+        format!("expected a number from 0 to {most}: more samples would take the CPUs from their programs")
+    })
+}
+
 #[cfg(all(test, feature = "collect"))]
 mod tests {
     use super::*;
@@ -74,6 +84,20 @@ mod tests {
             ("99999999T", None),
         ] {
             assert_eq!(size(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_rate_of_samples_takes_a_cpu_from_its_programs() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("99", Some(99)),
+            ("10000", Some(10_000)),
+            ("10001", None),
+            ("-1", None),
+            ("1e3", None),
+        ] {
+            assert_eq!(samples(text).ok(), expected, "{text}");
         }
     }
 }

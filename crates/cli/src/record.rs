@@ -22,7 +22,7 @@ use crate::flight::FlightArguments;
 use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
-use crate::parse::{Named, buffer, one_of, size, time};
+use crate::parse::{Named, buffer, one_of, samples, size, time};
 use crate::{collecting, path};
 
 /// Record this machine, and show where the time went
@@ -56,8 +56,8 @@ pub struct RecordArguments {
     /// A larger buffer loses fewer records in a burst.
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = buffer, hide_short_help = true)]
     buffer: usize,
-    /// Stacks of running threads, per second and CPU; 0 for none
-    #[arg(long, value_name = "RATE", default_value_t = 99, hide_short_help = true)]
+    /// Stacks of running threads, per second and CPU, up to 10000; 0 for none
+    #[arg(long, value_name = "RATE", default_value_t = 99, value_parser = samples, hide_short_help = true)]
     samples: u32,
     /// Also record stacks where a thread begins to wait and where it wakes another
     ///

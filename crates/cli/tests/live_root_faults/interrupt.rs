@@ -102,6 +102,26 @@ fn under_sudo_a_signal_reaches_the_command_as_root_and_as_the_caller() {
 }
 
 #[test]
+fn at_the_highest_rate_of_samples_busy_cpus_still_obey_a_signal() {
+    let Some(folder) = place("no rate of samples takes the CPUs from their programs") else { return };
+    let cpus = std::thread::available_parallelism().expect("their number").get();
+    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a busy CPU");
+    let mut others: Vec<Child> = (0..cpus).map(|_| busy()).collect();
+    let recorder = start(&folder, &["--samples", "10000", "--", "sh", "-c", WAITS]);
+    until("it does not begin", || folder.join("began").exists());
+    sleep(Duration::from_millis(500));
+    send(&recorder, libc::SIGTERM);
+    let sent = Instant::now();
+    let output = recorder.wait_with_output().expect("its end");
+    for other in &mut others {
+        let _ = other.kill();
+        let _ = other.wait();
+    }
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(sent.elapsed() < PATIENCE, "{:?}", sent.elapsed());
+}
+
+#[test]
 fn the_terminals_interrupt_reaches_the_command_once() {
     let Some(folder) = place("Ctrl-C ends and answers") else { return };
     let (mut ours, mut theirs) = (0, 0);
