@@ -297,12 +297,21 @@ impl<'obj> Programs<'obj> {
         for program in programs {
             let name = program.name().to_string_lossy().into_owned();
             match program.section().to_string_lossy().as_ref() {
-                "perf_event" => match sampling::attach(&program, options.samples_per_second) {
-                    Ok(links) => self.links.extend(links),
-                    Err(_) => self
-                        .missing
-                        .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
-                },
+                "perf_event" => {
+                    let rate = sampling::allowed(options.samples_per_second);
+                    if rate < options.samples_per_second {
+                        let what = format!(
+                            "sampling at more than {rate} per second (kernel.perf_event_max_sample_rate)"
+                        );
+                        self.missing.push(Missing { consequence: "fewer samples than were asked for", what });
+                    }
+                    match sampling::attach(&program, rate) {
+                        Ok(links) => self.links.extend(links),
+                        Err(_) => self
+                            .missing
+                            .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
+                    }
+                }
                 "iter/task" | "iter.s/task" | "uprobe" | "uretprobe" | "fentry" | "fexit" => {}
                 _ => match program.attach() {
                     Ok(link) => self.links.push(link),

@@ -5,6 +5,17 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{Link, ProgramMut, libbpf_sys};
 
+/// The rate that the kernel allows, per second, up to `per_second`. On machines whose interrupts take long, the kernel lowers its limit by itself.
+pub(crate) fn allowed(per_second: u32) -> u32 {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
+    within(per_second, limit.as_deref().unwrap_or_default())
+}
+
+/// The rate within a limit as the kernel prints it; without a limit that can be read, the rate itself.
+fn within(per_second: u32, limit: &str) -> u32 {
+    limit.trim().parse().map_or(per_second, |limit| per_second.min(limit))
+}
+
 /// Opens a CPU-clock event with `per_second` samples on every online CPU and attaches `program` to each.
 ///
 /// # Errors
@@ -71,6 +82,14 @@ fn cpu_list(text: &str) -> io::Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_limit_lowers_a_rate() {
+        assert_eq!(
+            [(99, "100000\n"), (5000, "1250\n"), (5000, "")].map(|(rate, limit)| within(rate, limit)),
+            [99, 1250, 5000]
+        );
+    }
 
     #[test]
     fn a_cpu_list_has_single_numbers_and_ranges() {
