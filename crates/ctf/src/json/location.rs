@@ -25,17 +25,30 @@ const ORIGINS: [&str; 6] = [
     "event-record-payload",
 ];
 
+/// The structure with this name.
+fn origin(name: &str) -> Option<usize> {
+    ORIGINS.iter().position(|origin| *origin == name)
+}
+
 impl Location {
     pub fn parse(value: &Value) -> Result<Self, String> {
-        let object = Object::of(value, "a field location")?;
-        let origin = object.text("origin")?;
-        let origin = origin.map(|name| {
-            let known = ORIGINS.iter().position(|origin| *origin == name);
-            known.ok_or("a field location begins in a structure that CTF 2 does not have")
-        });
-        let mut location = Self { origin: origin.transpose()?, up: 0, down: Vec::new() };
-        object.needed("path")?;
-        for step in object.array("path")?.unwrap_or_default() {
+        let (origin, path) = match value.as_array() {
+            Some(path) => {
+                // Drafts of CTF 2 put the structure's name in front of the path.
+                let origin = path.first().and_then(Value::as_str).and_then(origin);
+                (origin, &path[usize::from(origin.is_some())..])
+            }
+            None => {
+                let object = Object::of(value, "a field location")?;
+                let begin = object.text("origin")?.map(|name| {
+                    origin(name).ok_or("a field location begins in a structure that CTF 2 does not have")
+                });
+                object.needed("path")?;
+                (begin.transpose()?, object.array("path")?.unwrap_or_default())
+            }
+        };
+        let mut location = Self { origin, up: 0, down: Vec::new() };
+        for step in path {
             match step {
                 Value::String(name) => location.down.push(name.clone()),
                 // Out of the structure entered last.

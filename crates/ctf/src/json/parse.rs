@@ -68,10 +68,17 @@ impl Aliases {
                 Kind::Number { integer, mappings, .. } => Kind::Number { integer, mappings, boolean: true },
                 other => other,
             },
-            "fixed-length-unsigned-integer" => number(object, false, base(object)?)?,
-            "fixed-length-signed-integer" => number(object, true, base(object)?)?,
-            "variable-length-unsigned-integer" => leb128(object, false)?,
-            "variable-length-signed-integer" => leb128(object, true)?,
+            // Enumerations are types of their own in drafts.
+            "fixed-length-unsigned-integer" | "fixed-length-unsigned-enumeration" => {
+                number(object, false, base(object)?)?
+            }
+            "fixed-length-signed-integer" | "fixed-length-signed-enumeration" => {
+                number(object, true, base(object)?)?
+            }
+            "variable-length-unsigned-integer" | "variable-length-unsigned-enumeration" => {
+                leb128(object, false)?
+            }
+            "variable-length-signed-integer" | "variable-length-signed-enumeration" => leb128(object, true)?,
             "fixed-length-floating-point-number" => {
                 let (bits, align, byte_order) = bits(object)?;
                 if bits != 32 && bits != 64 {

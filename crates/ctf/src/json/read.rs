@@ -15,7 +15,7 @@ use crate::tsdl::read_uuid;
 /// The limit on clocks, data stream classes and event record classes, each.
 const MAX_COUNT: usize = 1 << 16;
 
-/// Reads any CTF 2 trace's metadata. Attributes are left out, and so is anything that the specification does not
+/// Reads any CTF 2 trace's metadata, also in the form of its drafts, which early tracers wrote. Attributes are left out, and so is anything that the specification does not
 /// know.
 ///
 /// # Errors
@@ -127,7 +127,9 @@ impl Reader {
     }
 
     fn clock_class(&mut self, object: Object<'_>) -> Result<(), String> {
-        let name = object.needed_text("id")?;
+        // Drafts of CTF 2 know a clock by its name.
+        let is_draft = object.value("id").is_none() && object.value("name").is_some();
+        let name = object.needed_text(if is_draft { "name" } else { "id" })?;
         if self.metadata.clock(name).is_some() {
             return Err(format!("clock class {} is declared twice", quoted(name)));
         }
@@ -136,7 +138,8 @@ impl Reader {
             return Err("its `frequency` is 0".to_owned());
         }
         let (mut offset_s, mut offset) = (0, 0);
-        if let Some(value) = object.value("offset-from-origin") {
+        let draft_offset = object.value("offset").filter(|_| is_draft);
+        if let Some(value) = object.value("offset-from-origin").or(draft_offset) {
             let from_origin = Object::of(value, "its `offset-from-origin`")?;
             offset = from_origin.number("cycles")?.unwrap_or(0);
             if let Some(seconds) = from_origin.value("seconds") {
@@ -148,13 +151,19 @@ impl Reader {
         }
         self.metadata.clocks.push(Clock {
             name: name.to_owned(),
-            uuid: object.text("uid")?.and_then(read_uuid),
+            uuid: match object.value("uuid").filter(|_| is_draft) {
+                Some(value) => uuid(value),
+                None => object.text("uid")?.and_then(read_uuid),
+            },
             description: object.text("description")?.unwrap_or_default().to_owned(),
             frequency,
             offset_s,
             offset,
             // Any other origin is unknown here, and so is the date.
-            absolute: Some(object.value("origin").and_then(Value::as_str) == Some("unix-epoch")),
+            absolute: Some(match is_draft {
+                true => object.value("origin-is-unix-epoch") != Some(&Value::Bool(false)),
+                false => object.value("origin").and_then(Value::as_str) == Some("unix-epoch"),
+            }),
         });
         Ok(())
     }
@@ -167,7 +176,10 @@ impl Reader {
         if self.streams.len() == MAX_COUNT {
             return Err("there are too many".to_owned());
         }
-        let clock = object.text("default-clock-class-id")?;
+        let clock = match object.text("default-clock-class-id")? {
+            Some(clock) => Some(clock),
+            None => object.text("default-clock-class-name")?,
+        };
         if let Some(clock) = clock
             && self.metadata.clock(clock).is_none()
         {

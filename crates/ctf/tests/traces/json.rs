@@ -226,6 +226,78 @@ fn the_same_trace_in_both_versions_has_the_same_schema_and_the_same_events() {
     }
 }
 
+/// LTTng's metadata as a draft of CTF 2 had it.
+fn lttng_draft() -> Vec<u8> {
+    let uuid: Vec<u8> = (0..16).collect();
+    let mut text = String::from_utf8(lttng_json(false)).expect("a text");
+    for (from, to) in [
+        (r#""id": "monotonic""#, r#""name": "monotonic""#),
+        (r#""origin": "unix-epoch", "#, ""),
+        ("offset-from-origin", "offset"),
+        (r#""uid": "00010203-0405-0607-0809-0a0b0c0d0e0f""#, &format!(r#""uuid": {uuid:?}"#)),
+        ("default-clock-class-id", "default-clock-class-name"),
+        (r#"{"origin": "event-record-header", "path": ["which"]}"#, r#"["event-record-header", "which"]"#),
+        (r#"{"origin": "event-record-payload", "path": ["len"]}"#, r#"["event-record-payload", "len"]"#),
+        (
+            r#""fixed-length-unsigned-integer", "length": 5"#,
+            r#""fixed-length-unsigned-enumeration", "length": 5"#,
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    text.into_bytes()
+}
+
+#[test]
+fn a_draft_has_the_schema_of_the_specification() {
+    let draft = lttng_draft();
+    assert_eq!(read(&draft).expect("a draft"), read(&lttng_json(false)).expect("CTF 2"));
+    let relative =
+        String::from_utf8(draft.clone()).expect("a text").replace(r#""event-record-header", "#, "");
+    assert_eq!(read(relative.as_bytes()).expect("a draft").streams, read(&draft).expect("a draft").streams);
+    let undated = String::from_utf8(draft).expect("a text");
+    let undated = undated.replace(r#""frequency""#, r#""origin-is-unix-epoch": false, "frequency""#);
+    assert_eq!(read(undated.as_bytes()).expect("a draft").clocks[0].absolute, Some(false));
+}
+
+#[test]
+fn a_clock_with_an_id_is_none_of_a_draft() {
+    let text = String::from_utf8(lttng_json(false)).expect("a text");
+    let id = r#""id": "monotonic""#;
+    let more = r#""id": "monotonic", "name": "a clock", "offset": {"seconds": 9}, "uuid": [1]"#;
+    let without_origin = text.replace(r#""offset-from-origin": {"seconds": 3, "cycles": 5},"#, "");
+    for text in [text.clone(), without_origin] {
+        let plain = read(text.as_bytes()).expect("CTF 2");
+        assert_eq!(read(text.replace(id, more).as_bytes()).expect("CTF 2"), plain);
+    }
+    let nameless = read(text.replace(id, r#""x": 1"#).as_bytes()).expect_err("no id").to_string();
+    assert!(nameless.contains("it has no `id`"), "{nameless}");
+}
+
+#[test]
+fn a_drafts_enumerations_are_numbers_with_names() {
+    for kind in
+        ["fixed-length-unsigned", "fixed-length-signed", "variable-length-unsigned", "variable-length-signed"]
+    {
+        let read_with = |kind: &str| {
+            let number = format!(
+                r#"{{"type": "{kind}", "length": 8, "byte-order": "big-endian", "mappings": {{"on": [[1, 1]]}}}}"#
+            );
+            let event = format!(
+                r#"{{"type": "event-record-class", "name": "e", "payload-field-class": {}}}"#,
+                structure(&[("n", &number)], 1)
+            );
+            read(&sequence(&[PREAMBLE, r#"{"type": "data-stream-class"}"#, &event])).expect("metadata")
+        };
+        assert_eq!(
+            read_with(&format!("{kind}-enumeration")),
+            read_with(&format!("{kind}-integer")),
+            "{kind}"
+        );
+    }
+}
+
 /// The metadata of an event stream without clocks, whose packets have this header and this context.
 fn with_packets(header: &[(&str, &str)], context: &[(&str, &str)]) -> Vec<u8> {
     sequence(&[
