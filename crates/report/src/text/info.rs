@@ -53,9 +53,12 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         row("asked about", wording::name(cgroup));
     }
     let graph = &recorded.graph;
+    // Some tracers name no thread's process.
+    let processes = (info.processes > 0).then_some((info.processes, "process"));
     let counts =
-        [(graph.cpus().count(), "CPU"), (graph.threads().len(), "thread"), (info.processes, "process")];
-    row("machine", counts.map(|(n, noun)| count(n as u64, noun)).join(", "));
+        [(graph.cpus().count(), "CPU"), (graph.threads().len(), "thread")].into_iter().chain(processes);
+    let counts: Vec<_> = counts.map(|(n, noun)| count(n as u64, noun)).collect();
+    row("machine", counts.join(", "));
     if let Some(tracer) = &recorded.tracer {
         row("written by", wording::name(tracer));
     }

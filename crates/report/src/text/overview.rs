@@ -103,18 +103,20 @@ fn table(screen: &mut Screen, overview: &Overview) {
     let recorded = overview.recorded;
     let heading = "  waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait";
     screen.unwrapped(Line::faint(heading));
-    // A process stands where its slowest thread would.
-    let mut processes: Vec<(Option<Tid>, Vec<&ThreadTimes>)> = Vec::new();
-    let mut places: BTreeMap<Option<Tid>, usize> = BTreeMap::new();
+    // A process stands where its slowest thread would. A thread whose process is not known stands alone.
+    let mut processes: Vec<Vec<&ThreadTimes>> = Vec::new();
+    let mut places: BTreeMap<Tid, usize> = BTreeMap::new();
     for times in &overview.threads {
         let tgid = recorded.thread_at(times.thread, overview.to).tgid;
-        let place = *places.entry(tgid).or_insert_with(|| {
-            processes.push((tgid, Vec::new()));
-            processes.len() - 1
-        });
-        processes[place].1.push(times);
+        match tgid.and_then(|tgid| places.get(&tgid)) {
+            Some(&place) => processes[place].push(times),
+            None => {
+                places.extend(tgid.map(|tgid| (tgid, processes.len())));
+                processes.push(vec![times]);
+            }
+        }
     }
-    for (_, threads) in processes.iter().take(PROCESSES) {
+    for threads in processes.iter().take(PROCESSES) {
         for (i, times) in threads.iter().take(THREADS).enumerate() {
             screen.hanging(figures([*times]), FIGURES, thread(overview, times, i == 0));
         }
@@ -123,10 +125,15 @@ fn table(screen: &mut Screen, overview: &Overview) {
             screen.hanging(figures(threads.iter().skip(THREADS).copied()), FIGURES, Line::faint(text));
         }
     }
-    if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
-        let rest = processes.iter().skip(PROCESSES).flat_map(|(_, threads)| threads.iter().copied());
+    if processes.len() > PROCESSES {
+        let rest = processes.iter().skip(PROCESSES).flatten().copied();
+        let in_process = |times: &ThreadTimes| recorded.thread_at(times.thread, overview.to).tgid.is_some();
+        let (more, of_what) = match rest.clone().all(in_process) {
+            true => (processes.len() - PROCESSES, "more process"),
+            false => (rest.clone().count(), "more thread"),
+        };
         let more = more as u64;
-        let text = format!("{}: --json lists {}", count(more, "more process"), them(more));
+        let text = format!("{}: --json lists {}", count(more, of_what), them(more));
         screen.hanging(figures(rest), FIGURES, Line::faint(text));
     }
     blocked(screen, overview);
@@ -276,6 +283,18 @@ mod tests {
             let text = overview(answer, Source::Read(""), Layout::PLAIN);
             let line = "5124096 h         –         –         –         –         –   2 more threads of this process";
             assert!(text.contains(line), "{text}");
+        });
+    }
+
+    #[test]
+    fn threads_without_a_known_process_are_no_process() {
+        let runs = |tid: u32| format!("{}0 c0 #{tid} switch #{} runnable\n", tid, tid + 1);
+        let trace = String::from("0 c0 idle started\n0 c0 idle switch #20\n")
+            + &(20..52).map(runs).collect::<String>();
+        overview_of(&trace, |answer| {
+            let text = overview(answer, Source::Read(""), Layout::PLAIN);
+            assert!(!text.contains("process"), "{text}");
+            assert!(text.contains("20 more threads: --json lists them\n"), "{text}");
         });
     }
 
