@@ -34,7 +34,7 @@ impl Location {
     pub fn parse(value: &Value) -> Result<Self, String> {
         let (origin, path) = match value.as_array() {
             Some(path) => {
-                // Drafts of CTF 2 put the structure's name in front of the path.
+                // CTF 2's drafts put the structure's name in front of the path.
                 let origin = path.first().and_then(Value::as_str).and_then(origin);
                 (origin, &path[usize::from(origin.is_some())..])
             }

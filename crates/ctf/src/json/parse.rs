@@ -68,7 +68,7 @@ impl Aliases {
                 Kind::Number { integer, mappings, .. } => Kind::Number { integer, mappings, boolean: true },
                 other => other,
             },
-            // Enumerations are types of their own in drafts.
+            // In drafts, enumerations have their own types.
             "fixed-length-unsigned-integer" | "fixed-length-unsigned-enumeration" => {
                 number(object, false, base(object)?)?
             }

@@ -15,8 +15,8 @@ use crate::tsdl::read_uuid;
 /// The limit on clocks, data stream classes and event record classes, each.
 const MAX_COUNT: usize = 1 << 16;
 
-/// Reads any CTF 2 trace's metadata, also in the form of its drafts, which early tracers wrote. Attributes are left out, and so is anything that the specification does not
-/// know.
+/// Reads any CTF 2 trace's metadata, also in the form of its drafts, which early tracers wrote. Attributes are left
+/// out, and so is anything that the specification does not know.
 ///
 /// # Errors
 /// With the fragment's number, when it is not CTF 2, or needs an extension or a field class that is not read. The
@@ -127,7 +127,7 @@ impl Reader {
     }
 
     fn clock_class(&mut self, object: Object<'_>) -> Result<(), String> {
-        // Drafts of CTF 2 know a clock by its name.
+        // CTF 2's drafts know a clock by its name.
         let is_draft = object.value("id").is_none() && object.value("name").is_some();
         let name = object.needed_text(if is_draft { "name" } else { "id" })?;
         if self.metadata.clock(name).is_some() {

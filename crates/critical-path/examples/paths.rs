@@ -1,7 +1,7 @@
 //! The speed of graph building and path walking, and the graph's memory, by size:
 //!
 //! ```sh
-//! cargo run --release -p wakepath-critical-path --example speed
+//! cargo run --release -p wakepath-critical-path --example paths
 //! ```
 //!
 //! The events come from a machine with 4 CPUs and 16 threads on each, which post each other semaphores round

@@ -1,4 +1,4 @@
-//! The cost of a conversion, against arbitrary precision: `cargo run --release -p wakepath-clock --example speed`.
+//! The cost of a conversion, against arbitrary precision: `cargo run --release -p wakepath-clock --example conversion`.
 
 use std::hint::black_box;
 
