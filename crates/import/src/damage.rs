@@ -34,6 +34,13 @@ pub enum Fault {
     StreamCut,
     #[error("the compressed records make no sense from here on, and the rest is not read")]
     CompressionDamaged,
+    #[error(
+        "the compressed records go on from the file before (perf record -z --switch-output), and are not read: give all \
+             parts together, from the first on"
+    )]
+    CompressionGoesOn,
+    #[error("records are missing between this part and the part before ({0}): that time is not known")]
+    PartMissing(String),
     #[error("more records are compressed here than is possible, or fits into memory: the rest is not read")]
     TooManyCompressed,
     #[error(
