@@ -106,7 +106,7 @@ pub(super) fn begins_stream(bytes: &[u8; 4]) -> bool {
 fn decompress(stream: &[u8], limit: u64, is_cut: bool, into: &mut Vec<u8>) -> Result<(), (usize, Fault)> {
     let (begin, mut at) = (into.len(), 0);
     if stream.len() >= MAGIC.len() && !stream.starts_with(&MAGIC) {
-        return Err((0, Fault::CompressionGoesOn));
+        return Err((0, Fault::NoCompressionBegin));
     }
     while at < stream.len() {
         let frame = &stream[at..];

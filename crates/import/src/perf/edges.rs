@@ -22,8 +22,6 @@ struct Edge {
     left: Option<(u64, Tid)>,
     /// The last switch: its stamp, and the thread that came.
     arrived: Option<(u64, Tid)>,
-    /// Within the part, a switch left another thread than came before: its CPU's switches prove nothing.
-    torn: bool,
 }
 
 /// How two parts meet.
@@ -54,11 +52,10 @@ impl Edges {
         if Cpu::numbered(cpu) == Cpu::UNKNOWN {
             return;
         }
-        let new = Edge { first: at, last: at, left: None, arrived: None, torn: false };
+        let new = Edge { first: at, last: at, left: None, arrived: None };
         let edge = self.0.entry(cpu).or_insert(new);
         (edge.first, edge.last) = (edge.first.min(at), edge.last.max(at));
         let Some((prev, next)) = switch else { return };
-        edge.torn |= edge.arrived.is_some_and(|(_, arrived)| arrived != prev);
         if edge.left.is_none_or(|(first, _)| at < first) {
             edge.left = Some((at, prev));
         }
@@ -78,8 +75,7 @@ impl Edges {
             return Seam::Overlaps;
         }
         let contradicts = both().any(|(before, after)| {
-            let changed = before.arrived.zip(after.left).is_some_and(|((_, came), (_, left))| came != left);
-            changed && !before.torn && !after.torn
+            before.arrived.zip(after.left).is_some_and(|((_, came), (_, left))| came != left)
         });
         let missing = match buffers {
             Buffers::Overwritten => true,

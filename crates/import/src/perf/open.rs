@@ -17,9 +17,9 @@ use super::convert::Converter;
 use super::joined::Joined;
 use super::parts::{self, PartFile, Sequence};
 use super::{first_pass, refusal, runs};
-use crate::OpenError;
 use crate::formats::Format;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
+use crate::{Fault, OpenError};
 
 /// A `perf.data`, opened for reading, or the parts of one.
 #[derive(Debug)]
@@ -107,6 +107,11 @@ impl<S: Source> PerfData<S> {
         let Joined { head, records, mut contents, proved, damages: found } = joined;
         damages.extend(found);
         if !contents.present.switches {
+            let later_part = DamageKind::Fault(Fault::NoCompressionBegin.to_string());
+            if let Some(Damage { offset, .. }) = damages.iter().find(|damage| damage.kind == later_part) {
+                let (offset, what) = (offset.unwrap_or(0), Fault::NoCompressionBegin.to_string());
+                return Err(OpenError::Damaged { path: path.to_owned(), offset, what });
+            }
             return Err(refusal::without_switches(path, &head, &contents, &formats));
         }
         let evidence = std::mem::take(&mut contents.evidence);

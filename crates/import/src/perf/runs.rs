@@ -126,7 +126,8 @@ pub(super) fn index(
         if let Some(at) = at {
             now = at;
             index.first = index.first.min(at);
-            if run.is_none_or(|run| at < run.last) {
+            // Records without stamps in front of the first stamp are a run of their own.
+            if run.is_none_or(|run| at < run.last || run.last == 0) {
                 index.runs.extend(run.take());
                 run = Some(Run { from: offset, to: offset, at, last: at });
             }
