@@ -72,7 +72,12 @@ impl<'r> Readings<'r> {
     }
 
     /// The thread that a span names.
-    pub(crate) fn noted_thread(&self, traced: &Traced, places: &Places, span: SpanIndex) -> Option<ThreadIndex> {
+    pub(crate) fn noted_thread(
+        &self,
+        traced: &Traced,
+        places: &Places,
+        span: SpanIndex,
+    ) -> Option<ThreadIndex> {
         places.thread(self.recorded, traced, span)
     }
 

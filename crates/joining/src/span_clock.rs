@@ -160,7 +160,16 @@ impl Sightings {
 impl ProcessSightings {
     fn new(span: SpanIndex, at: Stamp<Reference>) -> Self {
         let least = (i64::MIN, at);
-        Self { solver: Solver::default(), span, first: at, last: at, spans: HashMap::new(), awake: 0, asleep: 0, least }
+        Self {
+            solver: Solver::default(),
+            span,
+            first: at,
+            last: at,
+            spans: HashMap::new(),
+            awake: 0,
+            asleep: 0,
+            least,
+        }
     }
 
     fn add(&mut self, traced: &Traced, places: &Places, span: SpanIndex, hold: &Hold<Reference>) {

@@ -100,7 +100,7 @@ impl<S: Source> PerfData<S> {
         let mut formats = first_pass::formats(&parts, &mut damages)?;
         let text = |feature| parts::text(&parts, feature);
         let (name, kernel_release) = (text(feature::HOST_NAME), text(feature::KERNEL_RELEASE));
-        let tracer = format!("perf {}", text(feature::PERF_VERSION));
+        let tracer = format!("perf {}", text(feature::PERF_VERSION)).trim_end().to_owned();
         let realtime_offset_ns =
             parts.iter().find_map(|part| part.container.realtime_offset_ns(&part.source));
         let joined = Joined::read(parts, path, &mut formats)?;

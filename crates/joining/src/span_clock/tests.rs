@@ -103,7 +103,9 @@ fn of_pool(keeps: u64, behind: u64, noted: bool) -> SpanClock {
             host += &format!("{at} c1 pool context {digit}/{digit}\n{at} c1 pool waking loop\n");
         }
         let left = end + keeps * MS;
-        host += &format!("{left} c1 pool context none\n{left} c1 pool waking loop\n{left} c1 pool switch idle blocked\n");
+        host += &format!(
+            "{left} c1 pool context none\n{left} c1 pool waking loop\n{left} c1 pool switch idle blocked\n"
+        );
         let wall = |at: u64| 1_000 * MS + at - behind * MS;
         let tid = if noted { " tid=11" } else { "" };
         spans += &format!("{digit}/{digit} {}..{}{tid}\n", wall(from), wall(end));
