@@ -135,7 +135,8 @@ fn overwritten_buffers_leave_the_time_between_parts_unknown() {
     };
     let (found, damages) = read(&[part(100), part(200)]);
     assert_eq!(lines_with(&found, "lost"), ["200 cpu0 0 lost 0 since 110"]);
-    assert_eq!(damages.len(), 1, "{damages:?}");
+    let fault = Fault::PartMissing("perf.data.2026112800000000".to_owned());
+    assert_eq!(damages[0].kind, DamageKind::Fault(fault.to_string()));
 }
 
 #[test]
