@@ -91,7 +91,10 @@ impl From<OpenError> for Failure {
                 "a file must be a perf.data, a trace.dat, a Perfetto trace, or the text that ftrace, trace-cmd report or perf script print, \
                  unpacked; wakepath record and LTTng write directories"
             }
-            OpenError::EmptyFile(_) | OpenError::Trace(_) | OpenError::OneHost { .. } => "",
+            OpenError::EmptyFile(_)
+            | OpenError::Trace(_)
+            | OpenError::OneHost { .. }
+            | OpenError::OneName { .. } => "",
         };
         Self::new(Code::Input, &error).hint(hint)
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wakepath_event::{EventKind, EventSource, HostIndex};
+use wakepath_import::perf::by_run;
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
@@ -17,8 +18,11 @@ use crate::{Host, ProblemKind, Recorded, Survey};
 /// # Errors
 /// When its format is unknown, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an error
 /// but a problem in [`Recorded::problems`]: the readable part is there.
-pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
-    let source = Source::open(path)?;
+pub fn open(path: &Path, progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
+    read_one(&Source::open(path)?, progress)
+}
+
+fn read_one(source: &Source, mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     let expected = source.description().size;
     let mut builder = Builder::default();
     let mut survey = Survey::default();
@@ -43,7 +47,7 @@ pub struct Synchronised {
     pub clocks: Synchronisation,
 }
 
-/// Compares the clocks in several hosts' recordings. The reference is the host from which most others can be reached.
+/// Compares the clocks in several hosts' recordings; the parts of one recording count as one. The reference is the host from which most others can be reached.
 ///
 /// # Errors
 /// The errors of [`open`], and when two recordings come from the same host.
@@ -51,22 +55,23 @@ pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Syn
     let sources = open_different_hosts(paths)?;
     let clocks = hosts::clocks(&sources, None, &mut Progress::new(&sources, &mut progress));
     Ok(Synchronised {
-        sources: paths.to_vec(),
+        sources: sources.iter().map(|source| source.description().path.clone()).collect(),
         hosts: sources.iter().map(|source| Host::from(&source.description().host)).collect(),
         clocks,
     })
 }
 
-/// Reads several hosts' recordings as one, on the first host's clock. A host without packets that link it to the first
+/// Reads several hosts' recordings as one, on the first host's clock; parts of a recording (`perf record --switch-output`)
+/// are one recording of one host. A host without packets that link it to the first
 /// is left out, with a problem in [`Recorded::problems`].
 ///
 /// # Errors
 /// The errors of [`open`], and when two recordings come from the same host.
 pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
-    if let [path] = paths {
-        return open(path, progress);
-    }
     let sources = open_different_hosts(paths)?;
+    if let [source] = &sources[..] {
+        return read_one(source, progress);
+    }
     let mut progress = Progress::new(&sources, &mut progress);
     let clocks = hosts::clocks(&sources, Some(0), &mut progress);
     let linked: Vec<_> = sources
@@ -128,8 +133,8 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
 
 /// Opens recordings, which must differ in their hosts.
 fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
-    let sources: Vec<Arc<Source>> =
-        paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<_, OpenError>>()?;
+    let open = |parts: &Vec<PathBuf>| Source::open_parts(parts).map(Arc::new);
+    let sources: Vec<Arc<Source>> = by_run(paths)?.iter().map(open).collect::<Result<_, OpenError>>()?;
     for (index, second) in sources.iter().enumerate() {
         let second = second.description();
         let boot_id = &second.host.boot_id;
@@ -139,6 +144,19 @@ fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError
                 first: first.path.clone(),
                 second: second.path.clone(),
                 host: second.host.name.clone(),
+            });
+        }
+        // perf notes no boot id, so that a host is known by its name.
+        let is_named =
+            |one: &Source| matches!(one, Source::PerfData(_)) && !one.description().host.name.is_empty();
+        let name = &second.host.name;
+        let same = |first: &&Arc<Source>| is_named(first) && first.description().host.name == *name;
+        if let Some(first) = sources[..index].iter().find(same).filter(|_| is_named(&sources[index])) {
+            return Err(OpenError::OneName {
+                first: first.description().path.clone(),
+                second: second.path.clone(),
+                host: name.clone(),
+                tracer: "perf record",
             });
         }
     }

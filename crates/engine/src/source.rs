@@ -22,6 +22,11 @@ pub enum OpenError {
     EmptyFile(PathBuf),
     #[error("{} and {} are of one host, {host}: give one recording of each host", .first.display(), .second.display())]
     OneHost { first: PathBuf, second: PathBuf, host: String },
+    #[error(
+        "{} and {} are of hosts with one name, {host}, and of different runs of {tracer}: give the parts of one run, or one \
+             recording of each host", .first.display(), .second.display()
+    )]
+    OneName { first: PathBuf, second: PathBuf, host: String, tracer: &'static str },
 }
 
 /// A damage as a problem of the answer.
@@ -82,6 +87,14 @@ macro_rules! formats {
                 // A directory: the more usual mistake is about a wakepath recording, whose error names the missing
                 // parts.
                 Ok(Self::Recording(Box::new(Recording::open(path)?)))
+            }
+
+            /// Opens the parts of a recording, or a recording alone.
+            pub(crate) fn open_parts(parts: &[PathBuf]) -> Result<Self, OpenError> {
+                match parts {
+                    [path] => Self::open(path),
+                    parts => Ok(Self::PerfData(Box::new(PerfData::open_parts(parts)?))),
+                }
             }
 
             /// Whether any format recognises the file at `path`.

@@ -34,6 +34,13 @@ pub enum Fault {
     StreamCut,
     #[error("the compressed records make no sense from here on, and the rest is not read")]
     CompressionDamaged,
+    #[error(
+        "the compressed records do not begin in this file: it is damaged, or a later part of perf record -z --switch-output, and \
+             then its records can be read only together with all parts before it: give them all, or their folder"
+    )]
+    NoCompressionBegin,
+    #[error("records are missing between this part and the part before ({0}): that time is not known")]
+    PartMissing(String),
     #[error("more records are compressed here than is possible, or fits into memory: the rest is not read")]
     TooManyCompressed,
     #[error(

@@ -13,6 +13,8 @@
 //! - `compressed`: compressed records, in memory;
 //! - `proof`: the switches in a cut file, which lacks the descriptions;
 //! - `first_pass`: the first pass over the records; `contents`: the facts for their conversion; `refusal`: why there are no switches;
+//! - `parts`: the files into which `perf record --switch-output` divides a recording; `edges`: whether a part follows another;
+//!   `joined`: all parts together;
 //! - `plan`: the tracepoints to read, and their fields as [`crate::tracepoint`]s;
 //! - `convert`: from records to events; `open`: the file as a recording.
 
@@ -20,10 +22,13 @@ mod compressed;
 mod container;
 mod contents;
 mod convert;
+mod edges;
 mod first_pass;
+mod joined;
 mod open;
 #[cfg(test)]
 mod oracle;
+mod parts;
 mod pipe;
 mod proof;
 mod records;
@@ -32,3 +37,4 @@ mod runs;
 pub mod synthetic;
 
 pub use open::PerfData;
+pub use parts::by_run;

@@ -9,6 +9,7 @@ use wakepath_spans::{ById, Hold, Said, SpanId, SpanIndex, TraceId};
 use wakepath_wait_graph::{Graph, Occupant, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use crate::model::{Traced, Waking, Wakings};
+use crate::places::Places;
 use crate::process::Processes;
 
 /// All threads with contexts.
@@ -68,6 +69,35 @@ impl<'r> Readings<'r> {
             let holds = holds(graph, thread, &readings, wakings);
             ThreadContexts { thread, process: graph.thread(thread).tgid(), holds }
         })
+    }
+
+    /// The thread that a span names.
+    pub(crate) fn noted_thread(
+        &self,
+        traced: &Traced,
+        places: &Places,
+        span: SpanIndex,
+    ) -> Option<ThreadIndex> {
+        places.thread(self.recorded, traced, span)
+    }
+
+    /// Whether a thread ran at some time in a window; `None` where it may have run unseen.
+    pub(crate) fn ran_within(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<bool> {
+        let mut known = from;
+        for interval in self.recorded.graph.state_intervals(thread).overlapping(from, to) {
+            match interval.state {
+                ThreadState::Running { .. } => return Some(true),
+                ThreadState::Unknown(_) => {}
+                _ if interval.from <= known => known = known.max(interval.to),
+                _ => {}
+            }
+        }
+        (known >= to).then_some(false)
     }
 
     /// Whether a thread in this process may mean this span, among the spans with its context's ids.

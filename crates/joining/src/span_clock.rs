@@ -12,6 +12,10 @@
 //! the same bounds for two hosts' clocks, and the corridor between all of them bounds both clocks, also if one drifts (Giraldeau 2015, section
 //! 5.3.1): the same solver is used.
 //!
+//! A thread that keeps the context of an ended span looks the same as a clock that is behind: an event loop's task that goes on behind its
+//! answer, or a pool's thread behind its work. The spans' own threads decide: the thread that begins a span runs at that moment. If spans
+//! seem to begin while their threads sleep, the clock is behind; if they begin while these run, it is the host's own.
+//!
 //! A program may end a span before the thread has left it, and some programs stamp spans with their own times. Then the threads contradict
 //! each other, and a single bound is left: no thread works for a span that has not begun.
 
@@ -50,6 +54,10 @@ pub struct SpanClock {
     pub early: u64,
     /// These spans seen after their end, by the uncorrected clocks.
     pub late: u64,
+    /// The spans that begin, by their stamps, while the thread that began them ran.
+    pub awake: u64,
+    /// The spans that begin, by their stamps, while the thread that began them did not run.
+    pub asleep: u64,
     /// Its clock's offset ahead of its host's, at the beginning, middle and end of the time in which it is known. If the threads contradict
     /// each other, the largest certain offset.
     pub offsets: Vec<SpanOffset>,
@@ -67,12 +75,15 @@ pub struct SpanOffset {
 }
 
 impl SpanClock {
-    /// Whether it is certainly off, and far enough to matter. A clock that seems behind counts only if many spans agree: threads may keep an
-    /// ended span's context, as does a process forked within a span.
+    /// Whether it is certainly off, and far enough to matter. A clock that seems behind counts only if many spans agree, and most of the
+    /// threads that began them: threads may keep an ended span's context, as does a process forked within a span.
     pub fn is_off(&self) -> bool {
         let is_ahead = |offset: &SpanOffset| offset.least_ns > MAX_OFF_NS;
         let is_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);
-        self.offsets.iter().any(is_ahead) || (self.spans >= MIN_SPANS && self.offsets.iter().any(is_behind))
+        let are_known = self.awake + self.asleep > 0;
+        let agree = if are_known { self.asleep > self.awake } else { true };
+        let enough = (if are_known { self.asleep } else { self.spans }) >= MIN_SPANS;
+        self.offsets.iter().any(is_ahead) || (enough && agree && self.offsets.iter().any(is_behind))
     }
 }
 
@@ -91,6 +102,9 @@ struct ProcessSightings {
     last: Stamp<Reference>,
     /// Each span, and whether it was seen too early and too late.
     spans: HashMap<SpanIndex, (bool, bool)>,
+    /// The numbers of these spans that begin while their own thread ran, and while it did not.
+    awake: u64,
+    asleep: u64,
     /// The largest certain offset ahead, ns, and its time.
     least: (i64, Stamp<Reference>),
 }
@@ -111,7 +125,15 @@ impl Sightings {
             if let Some(span) = own.find(|one| readings.may_be_own(traced, Some(process), *one)) {
                 let key = (process, traced.spans.span(span).service);
                 let new = || ProcessSightings::new(span, hold.from);
-                self.of.entry(key).or_insert_with(new).add(traced, places, span, hold);
+                let seen = self.of.entry(key).or_insert_with(new);
+                if !seen.spans.contains_key(&span) {
+                    match begins_awake(traced, places, readings, span) {
+                        Some(true) => seen.awake += 1,
+                        Some(false) => seen.asleep += 1,
+                        None => {}
+                    }
+                }
+                seen.add(traced, places, span, hold);
             }
         }
     }
@@ -125,6 +147,8 @@ impl Sightings {
             spans: seen.spans.len() as u64,
             early: seen.spans.values().filter(|(early, _)| *early).count() as u64,
             late: seen.spans.values().filter(|(_, late)| *late).count() as u64,
+            awake: seen.awake,
+            asleep: seen.asleep,
             offsets: seen.offsets(traced, places),
         });
         let mut clocks: Vec<_> = clocks.collect();
@@ -136,7 +160,16 @@ impl Sightings {
 impl ProcessSightings {
     fn new(span: SpanIndex, at: Stamp<Reference>) -> Self {
         let least = (i64::MIN, at);
-        Self { solver: Solver::default(), span, first: at, last: at, spans: HashMap::new(), least }
+        Self {
+            solver: Solver::default(),
+            span,
+            first: at,
+            last: at,
+            spans: HashMap::new(),
+            awake: 0,
+            asleep: 0,
+            least,
+        }
     }
 
     fn add(&mut self, traced: &Traced, places: &Places, span: SpanIndex, hold: &Hold<Reference>) {
@@ -182,6 +215,14 @@ impl ProcessSightings {
         };
         moments.into_iter().map(offset).collect()
     }
+}
+
+/// Whether the thread that began a span ran then, by the span's stamp; `None` where the thread or its state is not known. A stamp may be cut
+/// to whole milliseconds.
+fn begins_awake(traced: &Traced, places: &Places, readings: &Readings<'_>, span: SpanIndex) -> Option<bool> {
+    let thread = readings.noted_thread(traced, places, span)?;
+    let (begin, _) = places.times(traced, span);
+    readings.ran_within(thread, begin, begin.plus(MAX_OFF_NS.unsigned_abs()))
 }
 
 /// Realtime, as the solver's clock for this host.

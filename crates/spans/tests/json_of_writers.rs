@@ -88,6 +88,10 @@ fn an_identity_is_hex_or_base64_and_a_parent_that_is_none_is_none() {
         r#""parentSpanId": "fbfbfbfbfbfbfbfb""#,
         r#""parentSpanId": "FBFBFBFBFBFBFBFB""#,
         r#""parentSpanId": "+/v7+/v7+/s=""#,
+        r#""parentSpanId": "+/v7+/v7+/s""#,
+        r#""parentSpanId": "-_v7-_v7-_s=""#,
+        r#""parentSpanId": "-_v7-_v7-_s""#,
+        r#""traceId": "BwcHBwcHBwcHBwcHBwcHBw", "spanId": "AQEBAQEBAQE", "parentSpanId": "-_v7-_v7-_s""#,
         r#""parent_span_id": "fbfbfbfbfbfbfbfb""#,
         r#""traceId": "BwcHBwcHBwcHBwcHBwcHBw==", "spanId": "AQEBAQEBAQE=", "parentSpanId": "+/v7+/v7+/s=""#,
     ] {
@@ -102,6 +106,8 @@ fn an_identity_is_hex_or_base64_and_a_parent_that_is_none_is_none() {
         "{}",
         r#""no digits""#,
         r#""AQEBAQEB""#,
+        r#""+_v7+/v7+/s=""#,
+        r#""+/v7+/v7+/s==""#,
     ] {
         assert_eq!(ids(&format!(r#""parentSpanId": {none}"#)), Some((trace, id, None)), "{none}");
     }

@@ -57,11 +57,67 @@ fn tempos_answers_are_otlp_under_other_names() {
 #[test]
 fn a_line_that_is_cut_keeps_the_lines_before_it_and_the_error_names_it() {
     let [first, second] = [1, 2].map(|id| otlp(id, "resourceSpans"));
-    for cut in [1, 20, second.len() / 2, second.len() - 1] {
+    for cut in [1, 20, second.len() / 2, second.len() - 8, second.len() - 1] {
         let (ids, error) = kept(format!("{first}\n{}", &second[..cut]).into());
         let error = error.expect("it is cut").to_string();
-        assert!(ids == [1] && error.contains("line 2"), "{cut}: {ids:?}, {error}");
+        // The second line's span is whole where the five brackets behind it begin.
+        let expected = if cut > second.len() - 6 { &[1, 2][..] } else { &[1] };
+        assert!(ids == expected && error.contains("line 2"), "{cut}: {ids:?}, {error}");
     }
+}
+
+#[test]
+fn a_document_in_many_lines_that_is_cut_keeps_its_whole_spans_and_says_where_they_end() {
+    let span = |id: u8| {
+        format!(
+            r#"{{"traceId": "{:032x}", "spanId": "{id:016x}", "startTimeUnixNano": 5, "endTimeUnixNano": 9, "attributes": [{{"key": "a[}}"}}]}}"#,
+            7
+        )
+    };
+    let otlp = format!(
+        r#"{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{}]}}]}}, {{"scopeSpans": [{{"spans": [{}]}}]}}]}}"#,
+        [span(1), span(2)].join(", "),
+        span(3)
+    );
+    let jaeger = |id: u8| {
+        format!(r#"{{"traceID": "7", "spanID": "{id}", "startTime": 5, "duration": 4, "processID": "p"}}"#)
+    };
+    let jaegers = format!(
+        r#"{{"data": [{{"traceID": "7", "spans": [{}], "processes": {{"p": {{"serviceName": "shop"}}}}}}, {{"spans": [{}], "processes": {{}}}}]}}"#,
+        [jaeger(1), jaeger(2)].join(", "),
+        jaeger(3)
+    );
+    let zipkin = |id: u8| {
+        format!(r#"{{"traceId": "7", "id": "{id}", "timestamp": 5, "duration": 4, "tags": {{"]": "}}"}}}}"#)
+    };
+    let zipkins = format!("[{}]", [1, 2, 3].map(zipkin).join(", "));
+    for (file, spans) in
+        [(otlp, [1, 2, 3].map(span)), (jaegers, [1, 2, 3].map(jaeger)), (zipkins, [1, 2, 3].map(zipkin))]
+    {
+        let file = file.replace("}, {", "},\n{");
+        let ends = spans.map(|span| file.find(&span).expect("a span") + span.len());
+        for cut in 1..file.len() {
+            let count = ends.iter().filter(|&&end| end <= cut).count() as u8;
+            let (ids, error) = kept(file.as_bytes()[..cut].to_vec());
+            assert_eq!(ids, (1..=count).collect::<Vec<_>>(), "{}", &file[..cut]);
+            let Some(ReadError::Damaged { at, .. }) = error else { panic!("{error:?}: {}", &file[..cut]) };
+            assert!(at <= cut && ends[..count.into()].iter().all(|end| *end <= at), "{at}: {}", &file[..cut]);
+        }
+        assert_eq!(kept(file.into()), (vec![1, 2, 3], None));
+    }
+}
+
+#[test]
+fn a_trace_of_jaegers_that_is_cut_behind_its_processes_keeps_their_names() {
+    let file = r#"{"data": [{"spans": [{"traceID": "7", "spanID": "1", "startTime": 5, "duration": 4, "processID": "p"}],
+        "processes": {"p": {"serviceName": "shop"}}, "warn"#;
+    let mut reader = Reader::default();
+    assert!(reader.take_file(&file.into()).is_err());
+    assert_eq!(&*reader.finish().0.services[0].name, "shop");
+    // Without them, the service is not known.
+    let mut reader = Reader::default();
+    assert!(reader.take_file(&file[..file.find("processes").expect("a key")].to_owned().into()).is_err());
+    assert_eq!(&*reader.finish().0.services[0].name, "");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Public files that were once misread, with their right values. They are found through `WAKEPATH_FOUND`.
 
+mod spans;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -143,6 +145,7 @@ fn a_file_without_switches_is_refused_by_each_verb_with_its_own_reason() {
             "perf-switch-records.data",
             "holds switch records (perf record --switch-events), which are not read",
         ),
+        ("perf-magic-PERFFILE.data", "is a perf.data of perf's first format (PERFFILE), which is not read"),
         ("perf-p-without-events.data.xz", "sched:sched_switch was recorded and did not occur"),
     ] {
         let Some(folder) = found(name, "files without switches are refused") else { return };

@@ -6,6 +6,7 @@ mod damaged;
 mod found;
 mod hosts;
 mod labels;
+mod perf_parts;
 mod perfetto;
 mod program;
 mod requests;

@@ -29,6 +29,8 @@ fn a_path_through_text_leads_to_the_thread_that_ended_the_wait_and_has_no_date()
     assert_eq!(codes, ["rounded_stamps"]);
     let (said, _) = run(folder.path(), &["info", "trace.txt"], 0);
     assert!(said.contains("ftrace or trace-cmd, as text") && !said.contains("1970"), "{said}");
+    assert!(said.contains("host        its name is not known, its kernel neither\n"), "{said}");
+    assert!(said.contains("clock       unknown\n"), "{said}");
     run(folder.path(), &["latency", "-i", "trace.txt", "runqueue"], 0);
 }
 

@@ -34,6 +34,8 @@ const LTTNG: &str = "lttng-modules ";
 
 /// perf, if `perf data convert --to-ctf` wrote the trace.
 const PERF: &str = "perf";
+/// The name of LTTng's clock in the kernel: `CLOCK_MONOTONIC`.
+const MONOTONIC: &str = "monotonic";
 
 /// A trace by LTTng, or by another tracer that writes CTF 1.8 or CTF 2, opened for reading.
 #[derive(Debug)]
@@ -91,7 +93,7 @@ impl RecordingFormat for Lttng {
                 path: path.to_owned(),
                 host: HostIdentity::default(),
                 tracer: None,
-                clock: ClockId::Monotonic,
+                clock: ClockId::Unknown,
                 realtime_offset_ns: None,
                 extent: None,
                 size: 0,
@@ -235,21 +237,26 @@ impl Lttng {
     /// Takes the host's description from a trace's metadata.
     fn describe(&mut self, metadata: &Metadata) {
         let text = |key: &str| metadata.text(key).unwrap_or_default().to_owned();
-        let number = |key: &str| metadata.number(key).unwrap_or(0);
         let clock = metadata.clocks.first();
         self.description.host = HostIdentity {
             name: text("hostname"),
             kernel_release: text("kernel_release"),
-            // LTTng notes the boot id as its clock's uuid; without a clock uuid, the trace's uuid replaces it.
-            boot_id: clock.and_then(|clock| clock.uuid).or(metadata.uuid).map(uuid_text).unwrap_or_default(),
+            // LTTng notes the boot id as its clock's uuid.
+            boot_id: clock.and_then(|clock| clock.uuid).map(uuid_text).unwrap_or_default(),
             ..HostIdentity::default()
         };
-        let version = (number("tracer_major"), number("tracer_minor"));
-        self.description.tracer = Some(format!("{} {}.{}", text("tracer_name"), version.0, version.1));
+        self.description.clock = match clock {
+            Some(clock) if clock.name == MONOTONIC => ClockId::Monotonic,
+            _ => ClockId::Unknown,
+        };
+        let version = metadata.number("tracer_major").zip(metadata.number("tracer_minor"));
+        let version = version.map_or_else(String::new, |(major, minor)| format!(" {major}.{minor}"));
+        let name = metadata.text("tracer_name").unwrap_or("a tracer without a name");
+        self.description.tracer = Some(format!("{name}{version}"));
         if metadata.text("tracer_name") == Some(PERF) {
             self.description.host.name = text("host");
             self.description.host.kernel_release = text("release");
-            self.description.tracer = Some(format!("{PERF} {}", text("version")));
+            self.description.tracer = Some(format!("{PERF} {}", text("version")).trim_end().to_owned());
             self.description.clock = ClockId::Perf;
         }
         self.description.realtime_offset_ns = clock.and_then(|clock| clock.date_ns());

@@ -43,6 +43,26 @@ const MAX_THREADS: usize = 1 << 16;
 const ENOUGH: u64 = 16;
 
 impl StateEvidence {
+    /// Adds the evidence in the next part of a trace. Threads that left their CPU in one part and ran again in the next
+    /// count in neither.
+    pub fn add(&mut self, next: Self) {
+        for tid in std::mem::take(&mut self.exited) {
+            if !next.left.contains_key(&tid) {
+                self.count_last(tid);
+            }
+        }
+        for (value, ValueUse { left, returned, woken, last }) in next.values {
+            if self.values.len() < MAX_VALUES || self.values.contains_key(&value) {
+                let sum = self.values.entry(value).or_default();
+                sum.left += left;
+                sum.returned += returned;
+                sum.woken += woken;
+                sum.last += last;
+            }
+        }
+        (self.left, self.exited) = (next.left, next.exited);
+    }
+
     /// Takes the next tracepoint. Stamps may go back where CPUs are read one after another.
     pub fn observe(&mut self, at: Stamp<Local>, what: &Tracepoint<'_>) {
         match *what {

@@ -11,18 +11,19 @@ use std::ops::Range;
 use ruzstd::decoding::StreamingDecoder;
 use wakepath_ctf::Source;
 
-use super::container::End;
-use super::records::Decoder;
+use super::container::{Container, End};
+use super::parts::PartFile;
+use super::records::{Decoder, RecordHead};
 use super::runs;
 use crate::Fault;
 
-/// A compressed file's records.
+/// The records of a compressed file, or of all parts of a zstd stream.
 #[derive(Debug)]
 pub(super) struct Expanded {
     /// The uncompressed ones first: those with facts from before the recording have no stamps.
     pub records: Vec<u8>,
-    /// In the file; records behind them are missing.
-    pub faults: Vec<(u64, Fault)>,
+    /// By part and place in it; records behind them are missing.
+    pub faults: Vec<(usize, u64, Fault)>,
 }
 
 /// The output kept by a zstd decoder: the format's recommendation.
@@ -34,45 +35,79 @@ const MIN_LIMIT_BYTES: u64 = 1 << 17;
 /// The records are kept in memory.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Decompresses a file's records. perf compressed at most `buffer` bytes for each piece, if known.
-pub(super) fn expand(
-    source: &impl Source,
-    data: &Range<u64>,
-    end: &End,
+/// Decompresses the records of parts. perf compressed at most `buffer` bytes for each piece, if known.
+pub(super) fn expand<S: Source>(
+    parts: &[PartFile<S>],
     decoder: &Decoder,
     buffer: Option<u64>,
 ) -> io::Result<Expanded> {
     let (mut records, mut stream, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
-    let index = runs::index(source, data, end, decoder, |offset, head, body, _| {
-        if let Some(piece) = head.compressed(body) {
-            pieces.push((stream.len(), offset));
-            stream.extend(piece);
-        } else if head.bytes_behind(body) == 0 {
-            records.extend(head.bytes());
-            records.extend(body);
-        }
-    })?;
-    let mut faults = index.faults;
+    let mut faults: Vec<(usize, u64, Fault)> = Vec::new();
+    for (part, PartFile { source, container, .. }) in parts.iter().enumerate() {
+        let Container { data, end, .. } = container;
+        let index = runs::index(source, data, end, decoder, |offset, head, body, key| {
+            // A later part repeats without stamps what the first part's records say.
+            let repeats = part > 0 && head.describes_process() && key.at.is_none();
+            if let Some(piece) = head.compressed(body) {
+                pieces.push((stream.len(), part, offset));
+                stream.extend(piece);
+            } else if head.bytes_behind(body) == 0 && !repeats {
+                records.extend(head.bytes());
+                records.extend(body);
+            }
+        })?;
+        faults.extend(index.faults.into_iter().map(|(offset, fault)| (part, offset, fault)));
+    }
     // Behind a missing piece, the stream makes no sense.
-    let broken = faults.first().map(|(offset, _)| *offset);
-    if let Some(&(from, _)) = pieces.iter().find(|(_, at)| broken.is_some_and(|broken| *at > broken)) {
+    let broken = faults.first().map(|(part, offset, _)| (*part, *offset));
+    let behind = |&&(_, part, at): &&(usize, usize, u64)| broken.is_some_and(|broken| (part, at) > broken);
+    if let Some(&(from, ..)) = pieces.iter().find(behind) {
         stream.truncate(from);
     }
     let by_buffer = buffer.map_or(u64::MAX, |buffer| buffer.saturating_mul(pieces.len() as u64));
     let by_factor = (stream.len() as u64).saturating_mul(MAX_FACTOR).saturating_add(MIN_LIMIT_BYTES);
-    let is_cut = broken.is_some() || matches!(end, End::Cut(..));
+    let is_cut = broken.is_some() || parts.iter().any(|part| matches!(part.container.end, End::Cut(..)));
     if let Err((at, fault)) =
         decompress(&stream, by_buffer.min(by_factor).min(MAX_BYTES), is_cut, &mut records)
     {
-        let piece = pieces.partition_point(|(from, _)| *from <= at).saturating_sub(1);
-        faults.push((pieces.get(piece).map_or(data.start, |(_, offset)| *offset), fault));
+        let piece = pieces.partition_point(|(from, ..)| *from <= at).saturating_sub(1);
+        let begin = (0, parts.first().map_or(0, |part| part.container.data.start));
+        let (part, offset) = pieces.get(piece).map_or(begin, |&(_, part, offset)| (part, offset));
+        faults.push((part, offset, fault));
     }
     Ok(Expanded { records, faults })
+}
+
+/// The first compressed bytes of a file, where records of events would begin.
+pub(super) fn first_piece(source: &impl Source, data: &Range<u64>) -> io::Result<Option<[u8; 4]>> {
+    let mut at = data.start;
+    while at < data.end {
+        let mut bytes = [0; RecordHead::SIZE + 8 + MAGIC.len()];
+        let read = source.read_at(at, &mut bytes)?;
+        let Some(head) = RecordHead::read(&bytes[..read]).filter(|head| head.is_plausible()) else { break };
+        let body = &bytes[RecordHead::SIZE..read.max(RecordHead::SIZE)];
+        if head.is_compressed() {
+            return Ok(head.compressed(body).and_then(|piece| piece.first_chunk().copied()));
+        }
+        if head.is_sample() {
+            break;
+        }
+        at = at.saturating_add(head.size as u64).saturating_add(head.bytes_behind(body));
+    }
+    Ok(None)
+}
+
+/// Whether a zstd stream begins with these bytes.
+pub(super) fn begins_stream(bytes: &[u8; 4]) -> bool {
+    *bytes == MAGIC
 }
 
 /// Appends the decompressed stream, at most `limit` bytes, up to a fault, which has a place in the stream.
 fn decompress(stream: &[u8], limit: u64, is_cut: bool, into: &mut Vec<u8>) -> Result<(), (usize, Fault)> {
     let (begin, mut at) = (into.len(), 0);
+    if stream.len() >= MAGIC.len() && !stream.starts_with(&MAGIC) {
+        return Err((0, Fault::NoCompressionBegin));
+    }
     while at < stream.len() {
         let frame = &stream[at..];
         let damaged = |place| Err((at + place, Fault::CompressionDamaged));
@@ -100,6 +135,8 @@ fn decompress(stream: &[u8], limit: u64, is_cut: bool, into: &mut Vec<u8>) -> Re
     Ok(())
 }
 
+/// A frame's first bytes.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// A frame's largest header.
 const MAX_HEADER: usize = 18;
 
@@ -115,7 +152,7 @@ impl Blocks {
     /// The blocks up to this place; `None` without a frame's header.
     fn up_to(frame: &[u8], to: usize) -> Option<Self> {
         let (&magic, &descriptor) = (frame.first_chunk::<4>()?, frame.get(4)?);
-        if magic != [0x28, 0xb5, 0x2f, 0xfd] {
+        if magic != MAGIC {
             return None;
         }
         let single = descriptor >> 5 & 1;

@@ -49,6 +49,15 @@ pub(super) struct Attribute {
     pub layout: PerfEventAttr,
     /// The ids in its records.
     pub ids: Vec<u64>,
+    /// The kernel's structure, as the file has it.
+    bytes: Box<[u8]>,
+}
+
+/// The same request, by the same ids: the kernel gives each request ids of its own.
+impl PartialEq for Attribute {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.ids, &self.bytes) == (&other.ids, &other.bytes)
+    }
 }
 
 impl Attribute {
@@ -62,7 +71,13 @@ impl Attribute {
             clock: (u64_at(own, 40) & USES_CLOCK != 0).then(|| u32_at(own, 92)),
             layout,
             ids: ids.chunks_exact(8).map(|id| u64_at(id, 0)).collect(),
+            bytes: own.into(),
         })
+    }
+
+    /// Whether its buffer keeps the last records only, until perf reads it.
+    pub fn is_overwritten(&self) -> bool {
+        u64_at(&self.bytes, 40) & WRITES_BACKWARD != 0
     }
 
     pub const fn is_tracepoint(&self) -> bool {
@@ -77,6 +92,7 @@ pub(super) mod feature {
     pub const HOST_NAME: u8 = 3;
     pub const KERNEL_RELEASE: u8 = 4;
     pub const PERF_VERSION: u8 = 5;
+    pub const COMMAND_LINE: u8 = 11;
     pub const COMPRESSED: u8 = 27;
     pub const CLOCK_DATA: u8 = 29;
 }
@@ -98,6 +114,8 @@ const MAX_ATTRIBUTES: u64 = 1 << 16;
 const MAX_IDS: usize = 1 << 20;
 /// `attr.use_clockid`.
 const USES_CLOCK: u64 = 1 << 25;
+/// `attr.write_backward`.
+const WRITES_BACKWARD: u64 = 1 << 27;
 
 impl Container {
     pub fn read(source: &impl Source, path: &Path) -> Result<Self, OpenError> {

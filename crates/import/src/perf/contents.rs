@@ -8,12 +8,14 @@ use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 
 use super::container::{Attribute, End};
+use super::edges::{Buffers, Edges, Seam};
 use super::records::{Decoder, RecordHead, RecordKind};
 use super::runs::{self, Index};
 use crate::formats::Format;
 use crate::kind::Kind;
 use crate::normalise::StateEvidence;
 use crate::plan::Plan;
+use crate::tracepoint::Tracepoint;
 
 /// The facts about a file for the conversion of its records.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(super) struct Contents {
     pub cpus: HashMap<u64, u32>,
     /// Noted only where the file's table does not decide the meaning of the states.
     pub evidence: StateEvidence,
+    /// Empty without other parts.
+    pub edges: Edges,
     build_ids: HashMap<Box<[u8]>, Box<[u8]>>,
 }
 
@@ -74,21 +78,30 @@ pub(super) struct Present {
     pub compressed: bool,
 }
 
+/// The facts to note in the first pass beyond the records' order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// Evidence for the states' meaning.
+    pub evidence: bool,
+    /// The edges between parts.
+    pub edges: bool,
+}
+
 impl Contents {
-    /// Walks through all records in `data` once, with evidence for the states' meaning where it is `undecided`.
+    /// Walks through all records in `data` once.
     pub fn read(
         source: &impl Source,
         (data, end): (&Range<u64>, &End),
         attributes: &[Attribute],
         decoder: Decoder,
         formats: &HashMap<u64, Format>,
-        undecided: bool,
+        wanted: Wanted,
     ) -> io::Result<Self> {
         let plan =
             |one: &Attribute| formats.get(&one.config).filter(|_| one.is_tracepoint()).and_then(Plan::new);
         let roles: Vec<_> = attributes.iter().map(|one| EventRole::new(one, plan(one))).collect();
         let (mut present, mut cpus) = (Present::default(), HashMap::new());
-        let mut evidence = StateEvidence::default();
+        let (mut evidence, mut edges) = (StateEvidence::default(), Edges::default());
         let mut first_sample: Option<u64> = None;
         let mut build_ids = HashMap::new();
         let index = runs::index(source, data, end, &decoder, |_, head, body, key| {
@@ -103,13 +116,23 @@ impl Contents {
             match key.attribute.map(|attribute| &roles[attribute]).filter(|_| head.is_sample()) {
                 Some(EventRole::Tracepoint(plan)) => {
                     present.note(plan.kind);
-                    if undecided
-                        && plan.kind.shows_states()
+                    let shows = wanted.evidence && plan.kind.shows_states();
+                    let meets = wanted.edges && plan.kind == Kind::Switch;
+                    let mut switch = None;
+                    if (shows || meets)
                         && let Ok(RecordKind::Sample { raw, .. }) =
                             decoder.decode(head, body).map(|one| one.kind)
                         && let (Some(at), Some(what)) = (key.at, plan.read(raw))
                     {
-                        evidence.observe(Stamp::from_ns(at), &what);
+                        if shows {
+                            evidence.observe(Stamp::from_ns(at), &what);
+                        }
+                        if let Tracepoint::Switch { prev, next, .. } = what {
+                            switch = Some((prev, next));
+                        }
+                    }
+                    if let (true, Some(at), Some(cpu)) = (wanted.edges, key.at, key.cpu) {
+                        edges.see(cpu, at, switch);
                     }
                 }
                 Some(_) => {}
@@ -128,7 +151,30 @@ impl Contents {
             }
         })?;
         let begin = first_sample.filter(|_| !present.threads).unwrap_or(index.first);
-        Ok(Self { decoder, roles, index, begin, present, cpus, evidence, build_ids })
+        Ok(Self { decoder, roles, index, begin, present, cpus, evidence, edges, build_ids })
+    }
+
+    /// Adds the next part's records, which stand at `from` in the sequence of all; returns how the parts meet.
+    pub fn follow(&mut self, next: Self, from: u64, overwritten: bool) -> Seam {
+        let buffers = match (overwritten, self.present.threads) {
+            (true, _) => Buffers::Overwritten,
+            (_, true) => Buffers::Threads,
+            _ => Buffers::Whole,
+        };
+        let mut seam = self.edges.meet(&next.edges, buffers);
+        self.edges.follow(next.edges);
+        let restates = matches!(seam, Seam::Missing(_));
+        self.index.follow(next.index, from, restates);
+        if let Seam::Missing(gaps) = &mut seam {
+            self.index.gaps.extend(gaps.iter());
+            self.index.gaps.sort_unstable();
+        }
+        self.begin = self.begin.min(next.begin);
+        self.present.add(next.present);
+        self.cpus.extend(next.cpus);
+        self.evidence.add(next.evidence);
+        self.build_ids.extend(next.build_ids);
+        seam
     }
 
     /// Takes the build ids in a section: the same records as in a stream.
@@ -147,6 +193,18 @@ impl Contents {
 }
 
 impl Present {
+    const fn add(&mut self, other: Self) {
+        self.switches |= other.switches;
+        self.switch_records |= other.switch_records;
+        self.wakings |= other.wakings;
+        self.execs |= other.execs;
+        self.exits |= other.exits;
+        self.forks |= other.forks;
+        self.names |= other.names;
+        self.threads |= other.threads;
+        self.compressed |= other.compressed;
+    }
+
     fn note(&mut self, kind: Kind) {
         match kind {
             Kind::Switch => self.switches = true,

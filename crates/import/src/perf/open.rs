@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use linux_perf_event_reader::SamplingPolicy;
 use wakepath_clock::Stamp;
@@ -11,22 +11,21 @@ use wakepath_event::{
     ClockId, Cpu, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
-use super::container::{Attribute, Container, FIRST_FORMAT, MAGIC, feature};
+use super::container::{Attribute, MAGIC, feature};
 use super::contents::{Contents, EventRole};
 use super::convert::Converter;
-use super::first_pass::{FirstPass, Records};
-use super::{refusal, runs};
-use crate::OpenError;
+use super::joined::Joined;
+use super::parts::{self, PartFile, Sequence};
+use super::{first_pass, refusal, runs};
 use crate::formats::Format;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
+use crate::{Fault, OpenError};
 
-/// A `perf.data`, opened for reading.
+/// A `perf.data`, opened for reading, or the parts of one.
 #[derive(Debug)]
 pub struct PerfData<S = File> {
     description: Description,
-    source: S,
-    /// The records, if they are compressed in the source.
-    expanded: Option<Vec<u8>>,
+    records: Sequence<S>,
     /// The records prove the switches' fields.
     proved: bool,
     states: ReportedStates,
@@ -38,11 +37,10 @@ impl RecordingFormat for PerfData {
     type Error = OpenError;
 
     fn recognises(path: &Path) -> bool {
-        let begins = |path: &Path, magic: &[u8]| crate::file_begins_with(path, magic);
-        MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| begins(path, magic)) || is_by_threads(path)
+        parts::is_file(path) || is_by_threads(path) || parts::is_folder(path)
     }
 
-    /// Opens a file and walks through all its records once.
+    /// Opens a file, or the folder with the parts by `perf record --switch-output`, and walks through all records once.
     ///
     /// # Errors
     /// When it is no `perf.data`, is of an unsupported kind, or holds no switches. Damage among the records is no
@@ -53,7 +51,27 @@ impl RecordingFormat for PerfData {
                 "is a folder that perf record --threads wrote, which is not read: record without --threads";
             return Err(OpenError::unsupported(path, why));
         }
-        Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
+        if path.is_dir() {
+            let files = parts::in_folder(path).map_err(OpenError::io(path))?;
+            return Self::from_files(&files, path);
+        }
+        Self::from_files(&[path.to_owned()], path)
+    }
+}
+
+impl PerfData {
+    /// Opens the parts that a run of `perf record --switch-output` wrote, as one recording.
+    ///
+    /// # Errors
+    /// The errors of [`PerfData::open`], and when they are of different runs, or hold records of the same time.
+    pub fn open_parts(parts: &[PathBuf]) -> Result<Self, OpenError> {
+        Self::from_files(parts, parts.first().map_or(Path::new(""), |path| path))
+    }
+
+    fn from_files(files: &[PathBuf], path: &Path) -> Result<Self, OpenError> {
+        let open =
+            |path: &PathBuf| File::open(path).map(|file| (file, path.clone())).map_err(OpenError::io(path));
+        Self::from_sources(files.iter().map(open).collect::<Result<_, _>>()?, path)
     }
 }
 
@@ -68,20 +86,41 @@ impl<S: Source> PerfData<S> {
     /// # Errors
     /// The errors of [`PerfData::open`].
     pub fn from_source(source: S, path: &Path) -> Result<Self, OpenError> {
-        let container = Container::read(&source, path)?;
-        let FirstPass { mut contents, expanded, formats, proved, mut damages } =
-            FirstPass::new(&source, path, &container)?;
+        Self::from_sources(vec![(source, path.to_owned())], path)
+    }
+
+    /// Opens parts' bytes, each with its file's name, as one recording with the name `path`.
+    ///
+    /// # Errors
+    /// The errors of [`PerfData::open_parts`].
+    pub fn from_sources(sources: Vec<(S, PathBuf)>, path: &Path) -> Result<Self, OpenError> {
+        let parts = sources.into_iter().map(|(source, path)| PartFile::new(path, source));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let mut damages = Vec::new();
+        let mut formats = first_pass::formats(&parts, &mut damages)?;
+        let text = |feature| parts::text(&parts, feature);
+        let (name, kernel_release) = (text(feature::HOST_NAME), text(feature::KERNEL_RELEASE));
+        let tracer = format!("perf {}", text(feature::PERF_VERSION)).trim_end().to_owned();
+        let realtime_offset_ns =
+            parts.iter().find_map(|part| part.container.realtime_offset_ns(&part.source));
+        let joined = Joined::read(parts, path, &mut formats)?;
+        let Joined { head, records, mut contents, proved, damages: found } = joined;
+        damages.extend(found);
         if !contents.present.switches {
-            return Err(refusal::without_switches(path, &container, &contents, &formats));
+            let later_part = DamageKind::Fault(Fault::NoCompressionBegin.to_string());
+            if let Some(Damage { offset, .. }) = damages.iter().find(|damage| damage.kind == later_part) {
+                let (offset, what) = (offset.unwrap_or(0), Fault::NoCompressionBegin.to_string());
+                return Err(OpenError::Damaged { path: path.to_owned(), offset, what });
+            }
+            return Err(refusal::without_switches(path, &head, &contents, &formats));
         }
-        let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let evidence = std::mem::take(&mut contents.evidence);
         let table = formats.values().find_map(|format| format.states);
         let (states, certain) = ReportedStates::by_table(table, &kernel_release, evidence);
         if !certain {
             damages.push(Damage::in_file(path, DamageKind::StatesUndescribed));
         }
-        let sampled = sampled_tracepoints(&container.attributes, &contents.roles, &formats);
+        let sampled = sampled_tracepoints(&head.attributes, &contents.roles, &formats);
         if !sampled.is_empty() {
             damages.push(Damage::in_file(path, DamageKind::SampledTracepoints(sampled)));
         }
@@ -90,30 +129,27 @@ impl<S: Source> PerfData<S> {
             description: Description {
                 path: path.to_owned(),
                 host: HostIdentity {
-                    name: container.text(&source, feature::HOST_NAME),
+                    name,
                     kernel_release,
                     // perf does not note the boot id.
                     ..HostIdentity::default()
                 },
-                tracer: Some(format!("perf {}", container.text(&source, feature::PERF_VERSION))),
-                clock: match container.attributes.first().and_then(|attribute| attribute.clock) {
+                tracer: Some(tracer),
+                clock: match head.attributes.first().and_then(|attribute| attribute.clock) {
                     None => ClockId::Perf,
                     Some(1) => ClockId::Monotonic,
                     Some(number) => ClockId::Numbered(number),
                 },
-                realtime_offset_ns: container.realtime_offset_ns(&source),
+                realtime_offset_ns,
                 extent: Some((Stamp::from_ns(first), Stamp::from_ns(last))),
-                size: expanded
-                    .as_ref()
-                    .map_or(container.data.end - container.data.start, |all| all.len() as u64),
+                size: contents.index.runs.iter().map(|run| run.to - run.from).sum(),
                 cgroup: None,
                 format: None,
             },
+            records,
             states,
             contents,
             damages,
-            source,
-            expanded,
             proved,
         })
     }
@@ -143,8 +179,7 @@ impl<S: Source> EventSource for PerfData<S> {
         let normaliser = normaliser.with_cpus(recorded.map(Cpu::numbered));
         let mut converter = Converter::new(&self.contents, normaliser, emit);
         let (mut records, mut bytes) = (0_u64, 0);
-        let source = Records { source: &self.source, expanded: self.expanded.as_deref() };
-        let faults = runs::merge(&source, &index.runs, decoder, |at, head, body| {
+        let faults = runs::merge(&self.records, &index.runs, decoder, |at, head, body| {
             converter.record(at, head, body);
             bytes += head.size as u64;
             records += 1;
@@ -155,7 +190,10 @@ impl<S: Source> EventSource for PerfData<S> {
         converter.finish();
         let mut damages = self.damages.clone();
         let path = &self.description.path;
-        damages.extend(faults.into_iter().map(|(offset, fault)| Damage::at(path, offset, &fault)));
+        damages.extend(faults.into_iter().map(|(offset, fault)| {
+            let (path, offset) = self.records.place(offset);
+            Damage::at(path, offset, &fault)
+        }));
         let mut add = |kind| damages.push(Damage::in_file(path, kind));
         if converter.unreadable > 0 {
             add(DamageKind::EventsSkipped { count: converter.unreadable, first: converter.why });

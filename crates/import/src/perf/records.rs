@@ -73,6 +73,11 @@ impl RecordHead {
         matches!(self.kind, COMPRESSED | COMPRESSED_SIZED)
     }
 
+    /// Whether it is about a process: a mapping, a name, a birth or namespaces.
+    pub const fn describes_process(self) -> bool {
+        matches!(self.kind, 1 | 3 | 7 | 10 | 16)
+    }
+
     /// The record's piece of a compressed stream.
     pub fn compressed(self, body: &[u8]) -> Option<&[u8]> {
         match self.kind {

@@ -46,6 +46,29 @@ pub(super) struct Index {
     pub faults: Vec<(u64, Fault)>,
 }
 
+impl Index {
+    /// Adds the next part's records, which stand at `from` in the sequence of all.
+    ///
+    /// perf begins each part with records without stamps about the processes of that time. They hold at the part's
+    /// begin, and are left out unless the part `restates` what was missed: they say nothing new.
+    pub fn follow(&mut self, next: Self, from: u64, restates: bool) {
+        let begin = next.first;
+        let placed = next.runs.into_iter().filter(|run| run.at > 0 || restates).map(|run| Run {
+            from: run.from + from,
+            to: run.to + from,
+            at: if run.at == 0 { begin } else { run.at },
+            last: run.last,
+        });
+        self.runs.extend(placed);
+        self.runs.sort_unstable_by_key(|run| (run.at, run.from));
+        self.first = self.first.min(begin);
+        self.last = self.last.max(next.last);
+        self.gaps.extend(next.gaps);
+        self.gaps.sort_unstable();
+        self.faults.extend(next.faults.into_iter().map(|(at, fault)| (at + from, fault)));
+    }
+}
+
 /// The limit on unreadable places, after which the rest is not read.
 const MAX_FAULTS: usize = 100;
 
@@ -103,7 +126,8 @@ pub(super) fn index(
         if let Some(at) = at {
             now = at;
             index.first = index.first.min(at);
-            if run.is_none_or(|run| at < run.last) {
+            // Records without stamps in front of the first stamp are a run of their own.
+            if run.is_none_or(|run| at < run.last || run.last == 0) {
                 index.runs.extend(run.take());
                 run = Some(Run { from: offset, to: offset, at, last: at });
             }

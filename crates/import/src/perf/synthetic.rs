@@ -13,6 +13,7 @@ pub struct File {
     /// The requested events, as bits.
     asks: u64,
     clock: Option<u32>,
+    overwritten: bool,
 }
 
 /// `PERF_SAMPLE_`: IDENTIFIER, IP, TID, TIME, CPU; for the CPU's clock CALLCHAIN, for tracepoints RAW.
@@ -33,7 +34,7 @@ impl Default for File {
             (5, text("4.4")),
             (29, clock),
         ];
-        Self { records: Vec::new(), features, asks, clock: Some(1) }
+        Self { records: Vec::new(), features, asks, clock: Some(1), overwritten: false }
     }
 }
 
@@ -49,6 +50,12 @@ impl File {
     pub fn clock(mut self, clock: Option<u32>) -> Self {
         self.clock = clock;
         self.features.retain(|(feature, _)| clock.is_some() || *feature != 29);
+        self
+    }
+
+    /// From buffers that keep the last records (`perf record --overwrite`).
+    pub const fn overwritten(mut self) -> Self {
+        self.overwritten = true;
         self
     }
 
@@ -202,15 +209,33 @@ impl File {
 
     /// The same with compressed records: perf's stream is divided into pieces of `piece` bytes, of this kind.
     pub fn compressed(mut self, kind: u32, piece: usize) -> Self {
-        /// A frame's head with a window of 512 KiB.
-        const FRAME: &[u8] = b"\x28\xb5\x2f\xfd\0\x48";
         let records = std::mem::take(&mut self.records);
-        let mut stream = FRAME.to_vec();
-        for block in records.chunks(50) {
-            // Not compressed, and not the last.
-            stream.extend(&(block.len() as u32 * 8).to_le_bytes()[..3]);
-            stream.extend(block);
-        }
+        self.pieces(kind, piece, &[FRAME, &blocks(&records)].concat())
+    }
+
+    /// Parts with compressed records: a single stream goes through all. Behind each part's first `head` bytes, its
+    /// records are compressed.
+    pub fn compressed_parts(parts: &[(Self, usize)], kind: u32, piece: usize) -> Vec<Self> {
+        let part = |(nth, (part, head)): (usize, &(Self, usize))| {
+            let mut part = part.clone();
+            let records = part.records.split_off(*head);
+            let begin = if nth == 0 { FRAME } else { &[] };
+            part.pieces(kind, piece, &[begin, &blocks(&records)].concat())
+        };
+        parts.iter().enumerate().map(part).collect()
+    }
+
+    /// The size of its records so far, bytes.
+    pub const fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether it has no records.
+    pub const fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    fn pieces(mut self, kind: u32, piece: usize, stream: &[u8]) -> Self {
         for piece in stream.chunks(piece) {
             let size = (piece.len() as u64).to_le_bytes();
             self = if kind == 83 {
@@ -233,8 +258,13 @@ impl File {
             tracepoint => (2, FIRST + tracepoint, PLAIN | RAW),
         };
         // `task`, `comm`, `mmap2` and `sample_id_all`, and the clock.
-        let flags: u64 =
-            1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | u64::from(self.clock.is_some()) << 25;
+        let flags: u64 = 1 << 8
+            | 1 << 9
+            | 1 << 13
+            | 1 << 18
+            | 1 << 23
+            | u64::from(self.clock.is_some()) << 25
+            | u64::from(self.overwritten) << 27;
         let mut attribute = [kind, 128_u32].map(u32::to_le_bytes).concat();
         attribute.extend([config, 1, format, 0, flags].map(u64::to_le_bytes).concat());
         attribute.resize(92, 0);
@@ -243,6 +273,15 @@ impl File {
         attribute.extend([ids, 16].map(u64::to_le_bytes).concat());
         attribute
     }
+}
+
+/// A zstd frame's head with a window of 512 KiB.
+const FRAME: &[u8] = b"\x28\xb5\x2f\xfd\0\x48";
+
+/// Bytes as blocks that are not compressed, and not a frame's last.
+fn blocks(bytes: &[u8]) -> Vec<u8> {
+    let blocks = bytes.chunks(50).map(|block| [&(block.len() as u32 * 8).to_le_bytes()[..3], block].concat());
+    blocks.collect::<Vec<_>>().concat()
 }
 
 /// An event's number on a CPU: there are two CPUs.

@@ -248,8 +248,9 @@ fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
         "boot" => ClockId::Numbered(7),
         "tai" => ClockId::Numbered(11),
         "perf" => ClockId::Perf,
-        // ftrace's default.
-        "local" | "" => ClockId::Local,
+        "local" => ClockId::Local,
+        // ftrace's default is its local clock, and a file that does not say so may have another one.
+        "" => ClockId::Unknown,
         "global" => ClockId::Global,
         "uptime" => ClockId::Uptime,
         name if TSC.contains(&name) && has_tsc_rate => ClockId::Tsc,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use wakepath_ctf::plan::{Plan, Visitor};
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace;
-use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
+use wakepath_event::{ClockId, Event, EventKind, EventSource, RecordingFormat};
 use wakepath_import::Lttng;
 
 /// An event's fields as text, by their numbers.
@@ -231,6 +231,28 @@ fn a_kernel_trace_in_ctf_2_is_read_with_the_same_events() {
     assert!(description.contains("lttng-modules 2.15") && description.contains("df5431f1"), "{description}");
     assert!(events.iter().any(|event| matches!(event.kind, EventKind::Switch { .. })), "{events:?}");
     assert!(damages.iter().all(|damage| !damage.contains("Fault")), "{damages:?}");
+}
+
+#[test]
+fn a_host_a_clock_or_a_tracer_that_a_trace_does_not_name_is_not_known() {
+    let described = |metadata: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("metadata"), metadata).expect("a file");
+        fs::write(folder.path().join("cpu_0"), stream()).expect("a file");
+        let description = Lttng::open(folder.path()).expect("a trace").description().clone();
+        (description.clock, description.host.name, description.host.boot_id, description.tracer)
+    };
+    let named = described(METADATA);
+    assert_eq!((named.0, &*named.1), (ClockId::Monotonic, "h"));
+    assert!(named.2.starts_with("df5431f1"), "{named:?}");
+    let unnamed = METADATA
+        .replace("monotonic", "own")
+        .replace("uuid = \"df5431f1-2a64-423e-ac6c-3aedcb52a769\"; ", "")
+        .replace("hostname = \"h\"; ", "")
+        .replace("tracer_name = \"lttng-modules\";", "")
+        .replace("tracer_major = 2; tracer_minor = 15;", "");
+    let tracer = "a tracer without a name".to_owned();
+    assert_eq!(described(&unnamed), (ClockId::Unknown, String::new(), String::new(), Some(tracer)));
 }
 
 #[test]

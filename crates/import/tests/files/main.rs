@@ -2,6 +2,7 @@
 
 mod lines;
 mod perf_data;
+mod perf_parts;
 mod perf_streams;
 mod perfetto;
 mod text_trace;

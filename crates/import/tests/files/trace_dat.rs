@@ -175,6 +175,7 @@ fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
         ("perf", ClockId::Perf),
         ("uptime", ClockId::Uptime),
         ("x86-tsc", ClockId::Tsc),
+        ("", ClockId::Unknown),
     ] {
         for version in [6, 7] {
             let bytes = two_cpus().version(version).clock(clock).option(14, &tsc).bytes();

@@ -67,6 +67,8 @@ fn a_clock_is_off_by_more_than_a_millisecond() {
         spans: 8,
         early: 0,
         late: 0,
+        awake: 0,
+        asleep: 0,
         offsets: vec![
             SpanOffset { at: Stamp::MIN, least_ns: 0, most_ns: None },
             SpanOffset { at: Stamp::MIN, least_ns, most_ns },
@@ -84,4 +86,56 @@ fn a_clock_is_off_by_more_than_a_millisecond() {
     }
     assert_eq!(distance(Stamp::from_ns(7), Stamp::from_ns(5)), -2);
     assert_eq!(distance(Stamp::from_ns(0), Stamp::from_ns(u64::MAX)), i64::MAX);
+}
+
+/// Ten spans of a pool's thread, which begins each when it is woken, is first seen to work for it 3 ms later, and keeps its context for
+/// `keeps` ms behind its end. The spans are stamped by a clock that is `behind` ms behind, and name the thread if they are `noted`.
+fn of_pool(keeps: u64, behind: u64, noted: bool) -> SpanClock {
+    let mut host = String::from(
+        "host web3 realtime=1000000000\nthread loop tid=10\nthread pool tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch loop\n0 c1 idle started\n",
+    );
+    let mut spans = String::from("service s\n");
+    for (nth, digit) in (0..10).zip("123456789a".chars()) {
+        let from = (10 + 20 * nth) * MS;
+        let end = from + 5 * MS;
+        host += &format!("{from} c0 loop waking pool\n{from} c1 idle switch pool\n");
+        for at in [from + 3 * MS, end + keeps * MS - 1] {
+            host += &format!("{at} c1 pool context {digit}/{digit}\n{at} c1 pool waking loop\n");
+        }
+        let left = end + keeps * MS;
+        host += &format!(
+            "{left} c1 pool context none\n{left} c1 pool waking loop\n{left} c1 pool switch idle blocked\n"
+        );
+        let wall = |at: u64| 1_000 * MS + at - behind * MS;
+        let tid = if noted { " tid=11" } else { "" };
+        spans += &format!("{digit}/{digit} {}..{}{tid}\n", wall(from), wall(end));
+    }
+    host += "230000000 c0 loop switch idle blocked\n230000000 c0 idle stopped\n230000000 c1 idle stopped\n";
+    let clocks = made(&host, &spans).joined().contexts.clocks;
+    let [clock] = clocks.as_slice() else { panic!("one process: {clocks:?}") };
+    clock.clone()
+}
+
+#[test]
+fn a_pools_threads_that_keep_the_context_of_ended_spans_do_not_make_their_own_hosts_clock_behind() {
+    for (keeps, behind, noted, is_off) in [
+        // Each looks like a clock that is behind: its threads work for spans 2 ms after their ends at least.
+        (2, 0, true, false),
+        (0, 5, true, true),
+        (2, 5, true, true),
+        // Without their threads, the contexts alone decide.
+        (2, 0, false, true),
+        (0, 5, false, true),
+    ] {
+        let clock = of_pool(keeps, behind, noted);
+        let looks_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);
+        assert!(clock.offsets.iter().any(looks_behind), "{keeps} {behind} {noted}: {clock:?}");
+        let expected = match (noted, behind) {
+            (false, _) => (0, 0),
+            (true, 0) => (10, 0),
+            (true, _) => (0, 10),
+        };
+        assert_eq!((clock.awake, clock.asleep), expected, "{keeps} {behind} {noted}");
+        assert_eq!(clock.is_off(), is_off, "{keeps} {behind} {noted}");
+    }
 }

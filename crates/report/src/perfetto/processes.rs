@@ -23,7 +23,7 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
         for thread in threads {
             let tid = thread.tid();
             let mut name = wording::comm(thread.name());
-            if let Some(host) = recorded.remote_host(tid) {
+            if let Some(host) = recorded.remote_host(tid).filter(|host| !host.name.bytes().is_empty()) {
                 name += &format!(" on {}", wording::name(&host.name));
             }
             if let Some(identity) = thread.identity.as_ref().filter(|identity| identity.tgid == tid) {

@@ -1,7 +1,7 @@
 //! A recording's contents, as text.
 
 use wakepath_critical_path::Severity;
-use wakepath_engine::InfoAnswer;
+use wakepath_engine::{InfoAnswer, Name};
 use wakepath_event::{Comm, Tid};
 use wakepath_loaded::Survey;
 
@@ -24,8 +24,13 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         screen.hanging(head, 12, value);
     };
     for host in std::iter::once(&info.head.host).chain(&info.head.others) {
-        let mut what = format!("{}, Linux {}", wording::name(&host.name), wording::name(&host.kernel));
-        // Other tracers do not record it.
+        let known = |name: &Name, before: &str, otherwise: &str| match name.bytes() {
+            [] => otherwise.to_owned(),
+            _ => format!("{before}{}", wording::name(name)),
+        };
+        // Other tracers do not record all of it.
+        let mut what = known(&host.name, "", "its name is not known");
+        what += &known(&host.kernel, ", Linux ", ", its kernel neither");
         if !host.machine.bytes().is_empty() {
             what += &format!(" {}", wording::name(&host.machine));
         }

@@ -223,7 +223,8 @@ fn flags(recorded: &Recorded, tid: Tid) -> Vec<String> {
     let Some(host) = recorded.remote_host(tid) else { return words(&["--tid", &number]) };
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let all = || std::iter::once(&recorded.host).chain(&recorded.others);
-    let name = if host.name.bytes().iter().all(plain) && all().filter(|h| h.name == host.name).count() == 1 {
+    let is_plain = !host.name.bytes().is_empty() && host.name.bytes().iter().all(plain);
+    let name = if is_plain && all().filter(|h| h.name == host.name).count() == 1 {
         wording::name(&host.name)
     } else {
         // This name can be typed, and no other host has it.

@@ -5,6 +5,7 @@
 //! its own meaning, at most its span, and never the file. The lists down to the spans are strict: a document with other values
 //! there is refused, and the error has the position.
 
+mod cut;
 mod jaeger;
 mod scalar;
 mod zipkin;
@@ -156,7 +157,7 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
         let at = documents.byte_offset();
         let document = match documents.next() {
             Some(Ok(document)) => document,
-            Some(Err(error)) => return Err(ReadError::Damaged { at, what: error.to_string() }),
+            Some(Err(error)) => return Err(take_whole_part(&text, at, &error, |part| take(part, collector))),
             None if has_spans => return Ok(()),
             // A file with other signals alone is no span file.
             None => return Err(ReadError::Unknown),
@@ -191,10 +192,25 @@ pub(super) fn take_zipkin(file: &[u8], collector: &mut Collector) -> Result<(), 
             // Any program may have written it.
             Some(Ok(elements)) if elements.is_empty() => return Err(ReadError::Unknown),
             Some(Ok(elements)) => zipkin::take(&elements, collector)?,
-            Some(Err(error)) => return Err(ReadError::Damaged { at, what: error.to_string() }),
+            Some(Err(error)) => {
+                return Err(take_whole_part(&text, at, &error, |part| take_zipkin(part, collector)));
+            }
             None => return Ok(()),
         }
     }
+}
+
+/// Takes the whole spans in a document that begins at `at`, if it is cut off. Returns the error, with the place behind these.
+fn take_whole_part(
+    text: &str,
+    at: usize,
+    error: &serde_json::Error,
+    take: impl FnOnce(&[u8]) -> Result<(), ReadError>,
+) -> ReadError {
+    let cut = text.get(at..).filter(|_| error.is_eof()).and_then(cut::whole_part);
+    let kept =
+        cut.and_then(|(part, close)| take((part.to_owned() + &close).as_bytes()).ok().map(|()| part.len()));
+    ReadError::Damaged { at: at + kept.unwrap_or(0), what: error.to_string() }
 }
 
 /// The file as text. A Collector passes on invalid UTF-8 within a value: each such byte becomes a `?`, so that all positions in

@@ -108,6 +108,8 @@ mod tests {
                 spans,
                 early,
                 late,
+                awake: 0,
+                asleep: 0,
                 offsets: vec![SpanOffset {
                     at: Stamp::from_ns(0),
                     least_ns: 5_000_000_000,

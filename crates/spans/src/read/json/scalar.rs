@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Formatter};
 
 use base64::Engine;
-use base64::alphabet::STANDARD;
+use base64::alphabet::{Alphabet, STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -16,11 +16,16 @@ use crate::{Kind, SpanId, TraceId};
 /// The number of the error status code.
 const ERROR: u64 = 2;
 
-/// Identities are hex in OTLP, and base64 by the general rules for protobuf in JSON, which some writers follow.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
-);
+/// An identity's bytes in base64: with either alphabet, with or without padding, as the rules for protobuf in JSON allow.
+/// OTLP's identities are hex, and some writers follow these rules instead.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    const fn by(alphabet: &Alphabet) -> GeneralPurpose {
+        let padding = DecodePaddingMode::Indifferent;
+        GeneralPurpose::new(alphabet, GeneralPurposeConfig::new().with_decode_padding_mode(padding))
+    }
+    const EITHER: [GeneralPurpose; 2] = [by(&STANDARD), by(&URL_SAFE)];
+    EITHER.iter().find_map(|engine| engine.decode(text).ok())
+}
 
 /// A value's text in the document; `None` for null and for a missing value.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -80,13 +85,13 @@ impl<'a> Scalar<'a> {
     /// A trace identity.
     pub(super) fn trace(self) -> Option<TraceId> {
         let text = self.text()?;
-        TraceId::from_hex(&text).or_else(|| TraceId::from_bytes(&BASE64.decode(&*text).ok()?))
+        TraceId::from_hex(&text).or_else(|| TraceId::from_bytes(&base64(&text)?))
     }
 
     /// A span identity.
     pub(super) fn span(self) -> Option<SpanId> {
         let text = self.text()?;
-        SpanId::from_hex(&text).or_else(|| SpanId::from_bytes(&BASE64.decode(&*text).ok()?))
+        SpanId::from_hex(&text).or_else(|| SpanId::from_bytes(&base64(&text)?))
     }
 
     /// A span kind, from its number or name.
