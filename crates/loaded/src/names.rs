@@ -312,4 +312,84 @@ mod tests {
         assert_eq!(attribute(8, 0, 10).as_deref(), Some("db.system"));
         assert_eq!((attribute(8, 255, 10), attribute(7, 0, 10)), (None, None));
     }
+
+    /// The names of cgroups in the v2 hierarchy and in the hierarchy with the CPU controller.
+    fn hierarchies(v2: &[(u64, &str)], cpu: &[(u64, &str)]) -> Names {
+        let mut names = names(cpu, &[]);
+        for &(id, path) in v2 {
+            let kind = EventKind::Name(NameSpace::Cgroup, id, path.as_bytes().into());
+            names.observe(&event(0, 0, 0, kind));
+        }
+        names
+    }
+
+    #[test]
+    fn the_unit_of_a_thread_is_that_of_the_v2_hierarchy_and_where_this_says_nothing_that_of_the_cpu_controller() {
+        let v2 = [(7, "/shop.service"), (8, "/"), (9, "//")];
+        let names = hierarchies(&v2, &[(2, "/system.slice/cpu.service"), (3, "/")]);
+        for (cgroup, cpu_cgroup, path, unit) in [
+            (7, 2, Some("/shop.service"), Some("shop.service")),
+            (7, 3, Some("/shop.service"), Some("shop.service")),
+            (8, 2, Some("/system.slice/cpu.service"), Some("cpu.service")),
+            (9, 2, Some("/system.slice/cpu.service"), Some("cpu.service")),
+            (1, 2, Some("/system.slice/cpu.service"), Some("cpu.service")),
+            (8, 3, None, None),
+            (1, 1, None, None),
+        ] {
+            let thread = ThreadInfo { cgroup: CgroupId(cgroup), ..thread(cpu_cgroup) };
+            assert_eq!(names.cgroup_of(&thread), path.map(Name::from).as_ref(), "{cgroup} {cpu_cgroup}");
+            let unit = unit.map(|unit| Unit::Systemd(unit.into()));
+            assert_eq!(names.unit(&thread), unit, "{cgroup} {cpu_cgroup}");
+        }
+        assert_eq!(names.cgroup(CgroupId(7)), Some(&"/shop.service".into()));
+        assert_eq!(names.cpu_cgroup(CgroupId(2)), Some(&"/system.slice/cpu.service".into()));
+        assert_eq!((names.cgroup(CgroupId(2)), names.cpu_cgroup(CgroupId(7))), (None, None));
+    }
+
+    #[test]
+    fn a_limit_has_the_unit_of_its_own_cgroup_which_may_be_an_outer_one() {
+        let cgroups = [(2, "/shop.service"), (3, "/shop.service/a"), (4, "/"), (5, "/batch")];
+        let limits = [(0, 2, "50000 100000"), (0, 4, "1000 2000")];
+        let names = names(&cgroups, &limits);
+        let limit = |quota_ns, period_ns| Some(CpuLimit { quota_ns, period_ns });
+        let (shop, root) = (limit(50_000_000, 100_000_000), limit(1_000_000, 2_000_000));
+        for (cgroup, unit, limit) in [
+            (3, Unit::Systemd("shop.service".into()), shop),
+            (2, Unit::Systemd("shop.service".into()), shop),
+            // The root has no unit: the limit is that of its path.
+            (5, Unit::Cgroup("/".into()), root),
+        ] {
+            assert_eq!(names.limit_of(&thread(cgroup), AT), Some(UnitLimit { unit, limit }), "{cgroup}");
+        }
+        assert_eq!(names.limit_of(&thread(9), AT), None, "a cgroup without a name");
+    }
+
+    #[test]
+    fn interrupts_disks_and_functions_have_the_name_that_was_recorded_last_for_their_number() {
+        let mut names = Names::default();
+        for (space, key, name) in [
+            (NameSpace::Interrupt, 8, "rtc0"),
+            (NameSpace::BlockDevice, 8 << 20 | 16, "sdb"),
+            (NameSpace::BlockDevice, 8 << 20, "old"),
+            (NameSpace::BlockDevice, 8 << 20, "sda"),
+            (NameSpace::Target, 1, "libc.so.6:read"),
+            (NameSpace::Target, 0, "./app:serve"),
+            (NameSpace::GoWait, 3 << 8 | 14, "select"),
+            // A number that no device and no function has.
+            (NameSpace::BlockDevice, 1 << 32, "none"),
+            (NameSpace::Target, 1 << 32, "none"),
+        ] {
+            names.observe(&event(0, 0, 0, EventKind::Name(space, key, name.as_bytes().into())));
+        }
+        let name = |name: &str| Name::from(name);
+        assert_eq!([8, 9].map(|irq| names.interrupt(irq).cloned()), [Some(name("rtc0")), None]);
+        let disk = |device| names.block_device(device).cloned();
+        assert_eq!([8 << 20, 9 << 20].map(disk), [Some(name("sda")), None]);
+        let disks: Vec<_> = names.block_devices().map(|(device, name)| (device, name.clone())).collect();
+        assert_eq!(disks, [(8 << 20, name("sda")), (8 << 20 | 16, name("sdb"))]);
+        let targets: Vec<_> = names.targets().map(|(number, name)| (number, name.clone())).collect();
+        assert_eq!(targets, [(0, name("./app:serve")), (1, name("libc.so.6:read"))]);
+        let wait = |program, reason| names.go_wait(program, reason).cloned();
+        assert_eq!([wait(3, 14), wait(3, 15), wait(0, 14)], [Some(name("select")), None, None]);
+    }
 }
