@@ -74,7 +74,10 @@ fn each_machine_has_its_own_name_and_recording_and_one_that_is_not_recorded_thos
 #[test]
 fn a_source_without_other_machines_is_the_source_of_every_machine() {
     let recorded = Recorded { source: "a.rec".into(), ..empty() };
-    assert_eq!([FIRST, SECOND].map(|index| recorded.source_of(index).clone()), ["a.rec", "a.rec"].map(PathBuf::from));
+    assert_eq!(
+        [FIRST, SECOND].map(|index| recorded.source_of(index).clone()),
+        ["a.rec", "a.rec"].map(PathBuf::from)
+    );
 }
 
 #[test]
@@ -117,7 +120,8 @@ fn a_description_gives_the_clock_the_cgroup_the_tracer_and_problems_that_last_as
 fn a_disk_of_another_machine_has_its_own_number_there() {
     let (mut numbering, sda) = (Numbering::default(), 8 << 20);
     let mut given = |index| {
-        let request = BlockRequest { id: 1, device: sda, sector: 0, bytes: 0, operation: 0, start: None, issued: None };
+        let request =
+            BlockRequest { id: 1, device: sda, sector: 0, bytes: 0, operation: 0, start: None, issued: None };
         let mut issue = event(1, 0, 7, EventKind::BlockIssue(request));
         assert!(numbering.number(index, &mut issue, |at| at));
         let EventKind::BlockIssue(request) = issue.kind else { panic!("the same event") };
@@ -192,18 +196,22 @@ fn realtime_is_that_of_the_readings_and_without_one_that_of_the_metadata() {
     let read = trace("100 c0 idle clocks 9000\n200 c0 idle stopped", &[]);
     let by_reading = Recorded { realtime_offset_ns: Some(7), ..read };
     assert_eq!(by_reading.realtime(Stamp::from_ns(150)), Some(9050));
-    let by_metadata = |offset| {
-        Recorded { realtime_offset_ns: offset, ..empty() }.realtime(Stamp::from_ns(150))
-    };
-    for (offset, expected) in
-        [(Some(7), Some(157)), (Some(-150), Some(0)), (Some(-151), None), (Some(i128::MAX), None), (None, None)]
-    {
+    let by_metadata =
+        |offset| Recorded { realtime_offset_ns: offset, ..empty() }.realtime(Stamp::from_ns(150));
+    for (offset, expected) in [
+        (Some(7), Some(157)),
+        (Some(-150), Some(0)),
+        (Some(-151), None),
+        (Some(i128::MAX), None),
+        (None, None),
+    ] {
         assert_eq!(by_metadata(offset), expected, "{offset:?}");
     }
 }
 
 #[test]
-fn a_recording_lasts_from_its_start_mark_to_its_stop_mark_and_without_them_from_the_first_event_to_the_last() {
+fn a_recording_lasts_from_its_start_mark_to_its_stop_mark_and_without_them_from_the_first_event_to_the_last()
+{
     let extent = |text: &str| {
         let recorded = trace(text, &[]);
         (recorded.from().ns(), recorded.to().ns())
@@ -238,7 +246,9 @@ fn a_recording_of_wakepath_without_a_stop_mark_was_cut_off_if_it_began_or_was_on
 #[test]
 fn each_of_several_recordings_was_cut_off_by_itself() {
     let mut recorded = trace("1 c0 idle started\n9 c0 idle stopped", &[]);
-    for (index, at, mark) in [(SECOND, 2, Mark::Started), (THIRD, 3, Mark::Started), (THIRD, 8, Mark::Stopped)] {
+    for (index, at, mark) in
+        [(SECOND, 2, Mark::Started), (THIRD, 3, Mark::Started), (THIRD, 8, Mark::Stopped)]
+    {
         recorded.survey.observe_on(index, &event(at, 0, 0, EventKind::Mark(mark)));
     }
     let (own, unwritten) = (description(None, Some(format())), description(None, None));
