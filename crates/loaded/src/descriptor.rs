@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn a_call_is_for_descriptors_if_it_has_one_or_polls_some() {
         let is = |number| CallName { number, object: None }.is_for_descriptors();
-        // The calls read, epoll_wait, poll and select; futex, nanosleep, and one without a name.
+        // The calls read, epoll_wait, poll and select; futex, nanosleep, and a nameless call.
         assert!([0, 232, 7, 23].into_iter().all(is));
         assert!(![202, 35, 9_999].into_iter().any(is));
     }

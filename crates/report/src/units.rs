@@ -220,7 +220,7 @@ mod tests {
             (118, 165, "110 to 170 ns"),
             (0, 0, "0 ns"),
             (200_000_000, 200_000_000, "200 ms"),
-            // A unit begins with its first whole one, and a step of ten with a hundred.
+            // A unit begins at its first whole number, and a step by ten at a hundred.
             (500_000, 1_000_000, "0.5 to 1.0 ms"),
             (500_000, 999_999, "500 to 1000 µs"),
             (1_500_000, 10_000_000, "1 to 10 ms"),

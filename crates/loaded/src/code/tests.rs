@@ -60,7 +60,7 @@ fn code_of_a_process_without_recorded_files_is_not_said_to_lie_outside_of_them()
     assert_eq!(names.outside_of_files(Tid(8)), Found::Unmapped);
 }
 
-/// A recording of process 7 with files at these addresses, each from its time on.
+/// Process 7's recording, with files at these addresses, each from its time on.
 fn mapped(files: &[(u64, u64, &str)]) -> Recorded {
     let mapped =
         files.iter().map(|&(at, from, path)| Event { at: Stamp::from_ns(at), ..mapping(from, path) });
@@ -121,7 +121,7 @@ fn the_caller_in_a_sample_is_the_nearest_function_in_another_file_or_else_the_ne
         (&[LIB + 1, LIB + 9], 9, &lib, Caller::Function(lib.clone())),
         (&[LIB + 1, LIB + 9], 1, &lib, Caller::Guess(lib.clone())),
         (&[LIB + 1], 9, &lib, Caller::Nobody),
-        // Code outside of any file is passed over, and is code all the same.
+        // Code outside all files is passed over.
         (&[LIB + 1, 0xdead, APP + 9], 9, &lib, Caller::Function(app.clone())),
         (&[0xdead, LIB + 9], 9, &nobodys, Caller::Function(lib.clone())),
         // The call is before the address to which it returns, and the first address is the place itself.
@@ -170,7 +170,7 @@ fn frames_of_the_tracing_itself_are_left_out_of_a_stack() {
     }
     let frames = names.stack_at(thread, Stamp::from_ns(10)).expect("a stack");
     let found: Vec<_> = frames.into_iter().map(|frame| frame.found).collect();
-    // Only from the innermost on: further out, a program of another tracer may be what waits.
+    // Only the innermost are left out: further out, another tracer's program may wait itself.
     assert_eq!(found, [function("schedule"), function("bpf_trace_run4")]);
 }
 

@@ -110,7 +110,7 @@ fn the_instance_and_the_names_of_attributes_are_those_of_the_process_in_the_same
     assert_eq!((attribute(8, 255, 10), attribute(7, 0, 10)), (None, None));
 }
 
-/// The names of cgroups in the v2 hierarchy and in the hierarchy with the CPU controller.
+/// Cgroups' names in the v2 hierarchy and in the hierarchy with the CPU controller.
 fn hierarchies(v2: &[(u64, &str)], cpu: &[(u64, &str)]) -> Names {
     let mut names = names(cpu, &[]);
     for &(id, path) in v2 {
@@ -153,7 +153,7 @@ fn a_limit_has_the_unit_of_its_own_cgroup_which_may_be_an_outer_one() {
     for (cgroup, unit, limit) in [
         (3, Unit::Systemd("shop.service".into()), shop),
         (2, Unit::Systemd("shop.service".into()), shop),
-        // The root has no unit: the limit is that of its path.
+        // The root has no unit: its path stands for it.
         (5, Unit::Cgroup("/".into()), root),
     ] {
         assert_eq!(names.limit_of(&thread(cgroup), AT), Some(UnitLimit { unit, limit }), "{cgroup}");
@@ -172,7 +172,7 @@ fn interrupts_disks_and_functions_have_the_name_that_was_recorded_last_for_their
         (NameSpace::Target, 1, "libc.so.6:read"),
         (NameSpace::Target, 0, "./app:serve"),
         (NameSpace::GoWait, 3 << 8 | 14, "select"),
-        // A number that no device and no function has.
+        // No device and no function has such a number.
         (NameSpace::BlockDevice, 1 << 32, "none"),
         (NameSpace::Target, 1 << 32, "none"),
     ] {

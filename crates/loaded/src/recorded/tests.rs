@@ -37,7 +37,7 @@ fn empty() -> Recorded {
     read(&[])
 }
 
-/// A clock that is `ahead` ns behind the first host's, with an error that grows at 1 s of its own.
+/// A clock `ahead` ns behind the first host's; the error is `before` up to its own first second, then `after`.
 fn clock(ahead: i128, before: ErrorBound, after: ErrorBound) -> Transform<Local, Reference> {
     const SECOND_NS: u64 = 1_000_000_000;
     let line = Line::new(1 << 60, ahead << 60).expect("a line");

@@ -1,4 +1,4 @@
-//! The stacks of waits, and the functions that name them.
+//! Waits' stacks, and the functions by which they are named.
 
 use super::*;
 use crate::testing::{event, mapping, trace};
@@ -78,7 +78,7 @@ fn the_function_that_waited_is_the_first_outside_of_the_c_library() {
     }
 }
 
-/// Two threads: the second wakes the first, each with a stack, and a third that an interrupt wakes.
+/// A thread whose first wait another thread ends, and whose second wait an interrupt ends.
 fn waits(more: &[wakepath_event::Event]) -> crate::Recorded {
     let text = "thread own tid=7
         thread helper tid=7008 tgid=7
@@ -133,16 +133,16 @@ fn a_wait_has_the_stack_of_its_beginning_and_that_of_the_thread_that_ended_it() 
         (0..path.segments.len()).map(|segment| found(stacks.segment_stack(segment))).collect();
     let in_interrupt =
         path.segments.iter().position(|segment| segment.from.ns() == 70).expect("the second wait");
-    // The frames of the second wait's stack are lost.
+    // The second wait's frames are lost.
     assert_eq!(by_segment[in_interrupt], Some(vec![]));
     assert_eq!(stacks.segment_stack(in_interrupt).expect("it was taken").site, None);
-    // An interrupt woke: the stack there is of a thread that has nothing to do with it.
+    // An interrupt woke: the interrupted thread's stack explains nothing.
     for (wait, [_, waker]) in path.waits.iter().zip(&by_wait).skip(1) {
         assert_eq!(*waker, None, "{wait:?}");
     }
     assert_eq!(found(stacks.wait_stack(WaitId(99))), None::<Vec<Found>>);
     assert_eq!(found(stacks.segment_stack(99)), None::<Vec<Found>>);
-    // The frames with which a thread left its CPU, at exactly that time.
+    // The frames with which a thread left its CPU, at exactly this time.
     let left = |names: &mut CodeNames<'_>, at| {
         let frames = names.stack_at(thread, Stamp::from_ns(at));
         frames.map(|frames| frames.into_iter().map(|frame| frame.found).collect::<Vec<_>>())

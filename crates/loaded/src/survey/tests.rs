@@ -115,7 +115,7 @@ fn the_context_of_a_thread_ends_where_it_executes_a_program() {
     assert_eq!(survey.contexts.threads(), [6, 7, 8, 9].map(Tid));
 }
 
-/// A stack with these numbers of program frames and of proved ones.
+/// A stack with `user` program frames; the first `proved` are marked.
 fn stack(user: usize, proved: u16) -> Stack {
     Stack { tgid: Tid(7), kernel: [1, 2].into(), user: vec![9; user].into(), scanned: 0, proved }
 }
@@ -162,7 +162,7 @@ fn each_kind_of_event_is_kept_where_the_answers_look_for_it() {
     ] {
         survey.observe(&event(at, kind));
     }
-    // The last counts are those of the whole recording.
+    // The last counts are for the whole recording.
     assert_eq!((survey.stacks, survey.unwinding), (Some(counts(2)), Some(unwound(4))));
     let costs: Vec<_> = survey.costs.values().map(|cost| (cost.kind, cost.from_ns)).collect();
     assert_eq!(costs, [(CostKind::Switch, 20), (CostKind::Other, 30)]);

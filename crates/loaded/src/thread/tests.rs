@@ -174,7 +174,7 @@ fn a_process_that_went_on_as_another_thread_is_that_thread_behind_the_end_of_the
     assert_eq!([160, 161, 250].map(of), ["leader", "worker", "other"].map(|comm| Comm::new(comm.as_bytes())));
 }
 
-/// A thread that waits for another, which reads from a pipe.
+/// Two threads: the first waits for the second, and the second for a pipe.
 const READS: &str = "thread own tid=7
     thread helper tid=8
     0 c0 idle started

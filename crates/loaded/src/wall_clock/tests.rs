@@ -148,7 +148,7 @@ fn the_clock_of_another_machine_follows_that_machines_own_clock_through_its_bend
         assert!(wall.abs_diff(1_000_000 + own) <= 1, "{at}: {wall}");
     }
     assert_eq!(recorded.wall_clock_of(HostIndex(2)), None, "neither readings nor metadata");
-    // A reading of its own counts first.
+    // Its own reading counts first.
     let read = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: 7_000, steal_ns: 0 });
     recorded.survey.observe_on(other, &crate::testing::event(100, 0, 0, read));
     recorded.survey.observe_on(other, &crate::testing::event(101, 0, 0, EventKind::Mark(Mark::Started)));

@@ -18,7 +18,7 @@ fn without_a_cpu_all_threads_are_not_the_whole_machine() {
     assert_eq!(all_threads(&[suspended, lacking]), "the recorded CPUs");
 }
 
-/// The names of disk 8:0 and of interrupt 9, which has two handlers.
+/// A recording with names for disk 8:0 and interrupt 9, which has two handlers.
 fn names() -> Recorded {
     let name = |space, key, name: &str| event(1, 0, 0, EventKind::Name(space, key, name.as_bytes().into()));
     read(&[name(NameSpace::BlockDevice, 8 << 20, "sda"), name(NameSpace::Interrupt, 9, "acpi, i2c")])

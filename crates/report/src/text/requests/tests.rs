@@ -1,4 +1,4 @@
-//! The words about requests: the sentence on one, its rows, and the requests that blocked it.
+//! The words about a request: the sentence, the rows, and the requests by which it was blocked.
 
 use wakepath_engine::Algorithm;
 use wakepath_engine::requests::{self as engine, Traced, find_request, join, read_spans, request};
@@ -50,7 +50,7 @@ fn a_span_of_more_than_half_is_most_of_a_request_and_a_smaller_one_is_its_larges
     }
 }
 
-/// A trace's spans by their number, parent and name, each 100 ns long and one behind the other.
+/// Spans in a trace by their number, parent and name, each 100 ns long, in a row.
 fn chain(spans: &[(u64, Option<u64>, &str)]) -> Traced {
     let span = |(place, &(id, parent, name)): (usize, &(u64, Option<u64>, &str))| {
         let from = REALTIME + 2000 + 100 * place as u64;
@@ -97,7 +97,7 @@ fn operations_beyond_twelve_are_counted_and_the_five_longest_requests_are_listed
     }
 }
 
-/// A request whose end waits for `count` spans of different operations in a row, 100 ns each; its own time is none.
+/// A request whose end waits for `count` spans with different operations in a row, 100 ns each; its own time is none.
 fn in_a_row(count: u64) -> Traced {
     let names: Vec<_> = (2..2 + count).map(|id| format!("part {id}")).collect();
     let root = [(1, None, "GET")];

@@ -8,7 +8,7 @@ use wakepath_wait_graph::ThreadIndex;
 
 use super::*;
 
-/// The threads of the story, by number.
+/// The threads in the story, by number.
 const CHECKOUT: ThreadIndex = ThreadIndex(0);
 const JOURNAL: ThreadIndex = ThreadIndex(1);
 const POSTGRES: ThreadIndex = ThreadIndex(2);
