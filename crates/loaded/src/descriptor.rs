@@ -474,4 +474,31 @@ mod tests {
         assert_eq!(names.socket(read(&names)), Some(FlowId(1)));
         assert_eq!(names.socket(names.call_key(&call(0, 4), Some(Tid(7)), Stamp::from_ns(10))), None);
     }
+
+    #[test]
+    fn a_call_sleeps_if_nothing_but_its_timer_can_end_it() {
+        let names = Names::default();
+        let sleeps = |number, arg0| {
+            let key = names.call_key(&call(number, arg0), Some(Tid(7)), Stamp::from_ns(20));
+            (key.name().into_owned(), key.is_sleep())
+        };
+        for (number, arg0, name, sleeps_in_it) in [
+            (35, 0, "nanosleep", true),
+            (230, 0, "clock_nanosleep", true),
+            (7, Call::EMPTY_SET, "poll", true),
+            (7, Call::EMPTY_SET | 5, "poll", false),
+            (0, 5, "read", false),
+            (Call::PAGE_FAULT, 0, "page fault", false),
+        ] {
+            assert_eq!(sleeps(number, arg0), (String::from(name), sleeps_in_it), "{arg0:#x}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_for_descriptors_if_it_has_one_or_polls_some() {
+        let is = |number| CallName { number, object: None }.is_for_descriptors();
+        // The calls read, epoll_wait, poll and select; futex, nanosleep, and a nameless call.
+        assert!([0, 232, 7, 23].into_iter().all(is));
+        assert!(![202, 35, 9_999].into_iter().any(is));
+    }
 }

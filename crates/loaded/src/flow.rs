@@ -150,4 +150,30 @@ mod tests {
         );
         assert_eq!(names.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");
     }
+
+    #[test]
+    fn an_end_of_a_connection_is_its_protocol_and_its_address() {
+        for (protocol, expected) in
+            [(6, "tcp 10.0.0.3:53"), (17, "udp 10.0.0.3:53"), (132, "IP protocol 132 10.0.0.3:53")]
+        {
+            let address = "10.0.0.3:53".parse().expect("an address");
+            assert_eq!(Endpoint { protocol, address }.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn ports_show_who_called_only_if_one_of_them_alone_is_from_the_range_for_callers() {
+        let address = |port: u16| format!("10.0.0.3:{port}").parse().expect("an address");
+        for (own, other, called_by_us, called_us) in [
+            (32_768, 32_767, true, false),
+            (60_999, 61_000, true, false),
+            (443, 40_000, false, true),
+            (40_000, 40_001, false, false),
+            (443, 8_080, false, false),
+        ] {
+            let end = Endpoint { protocol: 6, address: address(other) };
+            let peer = Peer { own: address(own), end, process: None };
+            assert_eq!((peer.called_by_us(), peer.called_us()), (called_by_us, called_us), "{own} {other}");
+        }
+    }
 }

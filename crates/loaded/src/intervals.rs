@@ -145,4 +145,27 @@ mod tests {
         );
         assert_eq!(intervals.open_lock_waits().collect::<Vec<_>>(), [(Tid(9), Stamp::from_ns(70))]);
     }
+
+    #[test]
+    fn an_interrupt_sends_requests_for_nobody_and_waits_for_no_lock() {
+        let intervals = found(
+            "10 c0 #7/net_rx issue 5
+             20 c0 #7/net_rx lock 1
+             30 c0 #7 lock 2
+             40 c0 #7/net_rx unlock 2
+             50 c0 #7 unlock 2
+             60 c0 #7 complete 5",
+        );
+        assert_eq!(spans(&intervals.lock_waits), [(Tid(7), Some(30), Some(50))]);
+        let [request] = &intervals.requests[..] else { panic!("one request") };
+        assert_eq!((request.of.issuer, request.from.map(Stamp::ns)), (None, Some(10)));
+    }
+
+    #[test]
+    fn each_request_that_has_not_completed_is_open() {
+        let intervals = found("10 c0 #7 issue 5\n20 c0 #8 issue 6\n30 c0 #8 complete 6");
+        let open: Vec<_> = intervals.open_requests().map(|(request, at)| (request.issuer, at.ns())).collect();
+        assert_eq!(open, [(Some(Tid(7)), 10)]);
+        assert_eq!(found("10 c0 #7 lock 1\n20 c0 #7 unlock 1").open_lock_waits().count(), 0);
+    }
 }

@@ -120,4 +120,56 @@ mod tests {
             assert_eq!(severity(ProblemKind::OneOfSeveral("b.rec".into(), Box::new(kind))), expected);
         }
     }
+
+    #[test]
+    fn repeated_stacks_are_doubtful_if_more_than_a_tenth_of_them_may_belong_to_another_wait() {
+        for (repeated, doubtful, expected) in [
+            (0, 0, Severity::Note),
+            (100, 10, Severity::Note),
+            (100, 11, Severity::Doubt),
+            (9, 1, Severity::Doubt),
+            (1_000, 9, Severity::Note),
+        ] {
+            let counts = StackCounts { repeated, doubtful, ..StackCounts::default() };
+            let problem = Problem::new(ProblemKind::StackCache(counts), Stamp::MIN, Stamp::MIN);
+            assert_eq!(problem.severity(), expected, "{doubtful} in {repeated}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_without_records_is_one_that_the_trace_says_was_not_recorded() {
+        let damage = |kind| Damage { file: "trace".into(), packet: None, offset: None, kind };
+        let unrecorded = damage(DamageKind::CpusUnrecorded { cpus: vec![3], wakings: 9 });
+        assert!(ProblemKind::Trace(unrecorded.clone()).lacks_cpus());
+        assert!(!ProblemKind::Recording(unrecorded).lacks_cpus());
+        assert!(!ProblemKind::Trace(damage(DamageKind::NoWakings)).lacks_cpus());
+        assert!(!ProblemKind::CutOff.lacks_cpus());
+    }
+
+    #[test]
+    fn a_problem_on_a_path_has_its_thread_by_the_name_and_number_of_that_time() {
+        let recorded = crate::testing::trace(
+            "thread first tid=7
+             0 c0 idle switch first
+             50 c0 first rename first second
+             90 c0 first switch idle",
+            &[],
+        );
+        let found = |thread| critical_path::Problem {
+            kind: critical_path::ProblemKind::WindowOutside,
+            from: Stamp::from_ns(1),
+            to: Stamp::from_ns(2),
+            thread,
+        };
+        let thread = recorded.with_tid(Tid(7)).first().copied();
+        for (at, name) in [(49, "first"), (50, "second")] {
+            let problem = Problem::from_path(&found(thread), &recorded.graph, Stamp::from_ns(at));
+            let kind = ProblemKind::Path(critical_path::ProblemKind::WindowOutside);
+            let expected = Problem::new(kind, Stamp::from_ns(1), Stamp::from_ns(2));
+            assert_eq!(problem.thread, Some((Tid(7), Comm::new(name.as_bytes()))), "{at}");
+            assert_eq!(Problem { thread: None, ..problem }, expected);
+            assert_eq!(expected.severity(), Severity::Doubt);
+        }
+        assert_eq!(Problem::from_path(&found(None), &recorded.graph, Stamp::MIN).thread, None);
+    }
 }

@@ -222,3 +222,6 @@ fn error(clock: &Transform<Local, Reference>, from: Stamp<Reference>, to: Stamp<
         None => ErrorBound::Unbounded,
     }
 }
+
+#[cfg(test)]
+mod tests;

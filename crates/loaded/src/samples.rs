@@ -136,4 +136,24 @@ mod tests {
         let counts: Vec<u64> = sampled_from(&trace(text, &more), 7, 0).into_values().collect();
         assert_eq!(counts, [1]);
     }
+
+    #[test]
+    fn a_sample_counts_in_the_segment_in_which_it_was_taken_also_at_its_first_nanosecond() {
+        let text = "thread own tid=7
+            thread other tid=8
+            0 c0 idle switch own
+            30 c0 own switch other
+            50 c0 other switch own
+            100 c0 own switch idle";
+        let more = [0, 29, 50, 99].map(|at| sample(at, 0, 7, &[], &[1]));
+        let recorded = trace(text, &more);
+        let by_segment: Vec<_> = sampled_from(&recorded, 7, 0)
+            .into_iter()
+            .map(|((segment, ..), count)| (segment, count))
+            .collect();
+        assert_eq!(by_segment, [(0, 2), (2, 2)]);
+        // A sample before the window is none in it.
+        let in_window: Vec<u64> = sampled_from(&recorded, 7, 10).into_values().collect();
+        assert_eq!(in_window, [1, 2]);
+    }
 }

@@ -129,4 +129,27 @@ mod tests {
     fn a_path_that_is_not_utf8_is_still_a_cgroup() {
         assert_eq!(Unit::from_cgroup_path(b"/a/\xff"), Some(Unit::Cgroup(b"\xff".as_slice().into())));
     }
+
+    #[test]
+    fn a_container_of_lxc_has_a_name_and_every_other_one_an_id_of_hex_digits() {
+        let container = |runtime, id: &str| Some(Unit::Container { runtime, id: id.into() });
+        check("/lxc.payload.web", container("lxc", "web"));
+        check("/lxc.payload:web/system.slice/shop.service", container("lxc", "web"));
+        check(&format!("/crio-{ID}.scope"), container("cri-o", &ID[..12]));
+        check(&format!("/containerd-{ID}.scope"), container("containerd", &ID[..12]));
+        // The parent says the runtime, however deep the thread's own cgroup is.
+        check(&format!("/docker/{ID}/a/b"), container("docker", &ID[..12]));
+        check(&format!("/x/docker/{ID}"), container("docker", &ID[..12]));
+        let no_hex = format!("{}zz", &ID[2..]);
+        check(&format!("/docker/{no_hex}"), Some(Unit::Cgroup(no_hex.as_bytes().into())));
+    }
+
+    #[test]
+    fn the_innermost_unit_is_named_before_a_slice_and_a_slice_before_another_cgroup() {
+        let unit = |name: &str| Some(Unit::Systemd(name.as_bytes().into()));
+        check("/a.service/b.scope/c.socket/d", unit("c.socket"));
+        check("/a.slice/b.scope/c.slice", unit("b.scope"));
+        check("/a.service/b.slice/c", unit("a.service"));
+        check("/a.slice/b.slice/c", unit("b.slice"));
+    }
 }

@@ -204,6 +204,7 @@ fn problems() -> Vec<(&'static str, String)> {
         ProblemKind::CutOff,
         ProblemKind::HostUnlinked { recording: "b.wakepath".into(), reference: "a.wakepath".into() },
         ProblemKind::PartlyRecorded { recording: "b.data".into(), late_ns: 0, early_ns: 3_070_000_000 },
+        ProblemKind::PartlyRecorded { recording: "b.data".into(), late_ns: 2_000_000, early_ns: 0 },
         ProblemKind::PartlyRecorded { recording: "b.data".into(), late_ns: 2_000_000, early_ns: 70_000_000 },
         read(ReadFault::UnknownFile),
         read(ReadFault::PacketCount { claimed: 90, found: 89 }),
@@ -236,6 +237,8 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::LinesLate { count: 1, first: 70_000 }),
         trace(DamageKind::RoundedStamps),
         ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
+        // The file's own name is not said twice.
+        ProblemKind::OneOfSeveral("perf.data".into(), Box::new(trace(DamageKind::NoWakings))),
     ];
     let of = |kind| Problem::new(kind, Stamp::MIN, Stamp::MIN);
     let mut rows: Vec<_> =

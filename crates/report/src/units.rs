@@ -184,16 +184,22 @@ mod tests {
             (999, "999 ns"),
             (1_000, "1.00 µs"),
             (9_994, "9.99 µs"),
+            (9_995, "10.0 µs"),
             (9_996, "10.0 µs"),
             (99_949, "99.9 µs"),
+            (99_950, "100 µs"),
             (99_960, "100 µs"),
             (999_499, "999 µs"),
+            (999_500, "1.00 ms"),
             (999_600, "1.00 ms"),
             (738_000_000, "738 ms"),
             (1_204_000_000, "1.20 s"),
             (72_300_000_000, "72.3 s"),
             (119_400_000_000, "119 s"),
+            (119_500_000_000, "1.99 min"),
             (120_000_000_000, "2.00 min"),
+            (7_164_000_000_000, "119 min"),
+            (7_170_000_000_000, "1.99 h"),
             (7_200_000_000_000, "2.00 h"),
             (u64::MAX, "5124096 h"),
         ] {
@@ -214,6 +220,13 @@ mod tests {
             (118, 165, "110 to 170 ns"),
             (0, 0, "0 ns"),
             (200_000_000, 200_000_000, "200 ms"),
+            // A unit begins at its first whole number, and a step by ten at a hundred.
+            (500_000, 1_000_000, "0.5 to 1.0 ms"),
+            (500_000, 999_999, "500 to 1000 µs"),
+            (1_500_000, 10_000_000, "1 to 10 ms"),
+            (1_500_000, 9_990_000, "1.5 to 10.0 ms"),
+            (15_000_000, 100_000_000, "10 to 100 ms"),
+            (15_000_000, 99_500_000, "15 to 100 ms"),
         ] {
             assert_eq!(duration_range(from, to), expected, "{from} to {to}");
         }
@@ -222,10 +235,17 @@ mod tests {
             (0.0041, 0.0068, "0.4 to 0.7%"),
             (0.0004, 0.0011, "up to 0.2%"),
             (0.0001, 0.0004, "less than 0.1%"),
+            (0.0001, 0.0005, "up to 0.1%"),
+            (0.011, 0.02, "1 to 2%"),
+            (0.011, 0.0199, "1.1 to 2.0%"),
+            (0.009, 0.03, "up to 3%"),
+            (0.01, 0.03, "1 to 3%"),
         ] {
             assert_eq!(percent_range(from, to), expected, "{from} to {to}");
         }
-        for (least, expected) in [(0.099, "9%"), (0.0119, "1.1%"), (0.0, "0.0%")] {
+        for (least, expected) in
+            [(0.099, "9%"), (0.02, "2%"), (0.0199, "1.9%"), (0.0119, "1.1%"), (0.0, "0.0%")]
+        {
             assert_eq!(percent_least(least), expected, "{least}");
         }
     }
@@ -239,11 +259,39 @@ mod tests {
             (99_999, 100_000, ">99.9%"),
             (5, 5, "100%"),
             (0, 0, "–"),
+            (1, 2_000, "0.1%"),
+            (1, 2_001, "<0.1%"),
+            (1_999, 2_000, ">99.9%"),
+            (1_998, 2_000, "99.9%"),
         ] {
             assert_eq!(share(part, whole), expected, "{part} of {whole}");
         }
         assert_eq!(rough_share(613, 1000), "61%");
         assert_eq!(rough_share(1, 1000), "<1%");
+        assert_eq!(rough_share(999, 1000), ">99%");
+        // Two threads can take more than a CPU.
+        assert_eq!(
+            [(3, 2), (2, 2), (1, 2)].map(|(part, whole)| percent_text(part, whole)),
+            ["150.0%", "100%", "50.0%"]
+        );
+        assert_eq!(rough_share(3, 2), "150%");
+    }
+
+    #[test]
+    fn cycles_have_three_digits_and_the_multiple_that_fits() {
+        for (n, expected) in [
+            (999, "999 cycles"),
+            (1_000, "1.00 kcycles"),
+            (738_000, "738 kcycles"),
+            (999_499, "999 kcycles"),
+            (999_500, "1.00 Mcycles"),
+            (1_204_000, "1.20 Mcycles"),
+            (72_300_000_000, "72.3 Gcycles"),
+            (5_000_000_000_000, "5.00 Tcycles"),
+        ] {
+            assert_eq!(amount(n, Unit::Cycles), expected);
+        }
+        assert_eq!(amount(738_000, Unit::Nanoseconds), "738 µs");
     }
 
     #[test]
@@ -271,7 +319,19 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_units() {
-        for (n, expected) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (17_196_646, "16.4 MiB")] {
+        for (n, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (1_048_000, "1023 KiB"),
+            (1_048_064, "1.00 MiB"),
+            (17_196_646, "16.4 MiB"),
+            (3 << 30, "3.00 GiB"),
+            (5 << 40, "5.00 TiB"),
+            (7 << 50, "7.00 PiB"),
+            // No larger unit has a name here.
+            (u64::MAX, "16384 PiB"),
+        ] {
             assert_eq!(bytes(n), expected);
         }
     }

@@ -493,21 +493,4 @@ pub fn joined_by(joined_by: JoinedBy) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use wakepath_event::{Damage, DamageKind};
-    use wakepath_loaded::ProblemKind;
-
-    use super::*;
-
-    #[test]
-    fn without_a_cpu_all_threads_are_not_the_whole_machine() {
-        let at = Stamp::from_ns(0);
-        let problem = |kind| Problem { kind, from: at, to: at, thread: None, other_calls: 0 };
-        let cpus = DamageKind::CpusUnrecorded { cpus: vec![1], wakings: 3 };
-        let lacking = problem(ProblemKind::Trace(Damage::in_file(Path::new("t"), cpus)));
-        let suspended = problem(ProblemKind::Suspended(7));
-        assert_eq!(all_threads(&[]), "the whole machine");
-        assert_eq!(all_threads(std::slice::from_ref(&suspended)), "the whole machine");
-        assert_eq!(all_threads(&[suspended, lacking]), "the recorded CPUs");
-    }
-}
+mod tests;

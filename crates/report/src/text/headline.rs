@@ -190,4 +190,19 @@ mod tests {
             assert!(screen.replace('\n', " ").starts_with(&start), "{start}: {screen}");
         }
     }
+
+    #[test]
+    fn a_command_without_a_name_and_a_window_without_time_have_their_own_words() {
+        let words = |name: &[u8], own_ns| {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, name, 7);
+            if own_ns > 0 {
+                story.then(own_ns, own, None, SegmentKind::Running, Cause::None);
+            }
+            super::headline(&story.finish().answer(command())).into_plain()
+        };
+        assert_eq!(words(b"checkout", 100), "checkout took 100 ns: mostly running (100%, measured)");
+        assert_eq!(words(b"", 100), "the command took 100 ns: mostly running (100%, measured)");
+        assert_eq!(words(b"checkout", 0), "checkout took 0 ns: the window is empty");
+    }
 }

@@ -300,10 +300,10 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
         (0, _) => {
             let mut tids = row.threads.iter().map(|&index| evidence.thread(index).tid);
             let text = match (tids.next(), tids.next()) {
-                (Some(tid), None) => format!("{name} thread {tid} of an unknown process"),
-                _ => format!("{name} {} threads of unknown processes", row.threads.len()),
+                (Some(tid), None) => format!("thread {tid} of an unknown process"),
+                _ => format!("{} threads of unknown processes", row.threads.len()),
             };
-            text.trim_start().to_owned()
+            if name.is_empty() { text } else { format!("{name} ({text})") }
         }
         (n, _) => format!("{name} ({n} processes)"),
     };
@@ -441,3 +441,6 @@ pub const fn certainty_code(certainty: Certainty) -> &'static str {
         Certainty::Ambiguous => "ambiguous",
     }
 }
+
+#[cfg(test)]
+mod tests;

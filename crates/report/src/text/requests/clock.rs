@@ -130,4 +130,70 @@ mod tests {
             )
         );
     }
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn offset(least_ns: i64, most_ns: Option<i64>) -> SpanOffset {
+        SpanOffset { at: Stamp::from_ns(0), least_ns, most_ns }
+    }
+
+    #[test]
+    fn an_offset_says_how_far_a_clock_is_ahead_or_behind_as_far_as_its_bounds_are_known() {
+        for (least, most, expected) in [
+            (5, None, "at least 5.00 s ahead of its host's"),
+            (-5, None, "at most 5.00 s behind its host's"),
+            (5, Some(6), "5.0 to 6.0 s ahead of its host's"),
+            (0, Some(6), "up to 6.0 s ahead of its host's"),
+            (-6, Some(-5), "5.0 to 6.0 s behind its host's"),
+            (-6, Some(0), "up to 6.0 s behind its host's"),
+            (-6, Some(1), "up to 6.00 s behind its host's or 1.00 s ahead"),
+        ] {
+            let of = of(&offset(least * SECOND, most.map(|most: i64| most * SECOND)));
+            assert_eq!(of, expected, "{least} {most:?}");
+        }
+    }
+
+    #[test]
+    fn offsets_that_may_be_equal_are_one_and_the_largest_bound_is_known_if_all_are() {
+        for (one, other, equal) in [
+            ((1, Some(3)), (3, Some(5)), true),
+            ((1, Some(3)), (4, Some(5)), false),
+            ((4, Some(5)), (1, Some(3)), false),
+            ((3, Some(5)), (1, Some(3)), true),
+            ((1, None), (9, None), true),
+            ((1, Some(3)), (9, None), false),
+            ((9, None), (1, Some(3)), false),
+            ((9, None), (1, Some(9)), true),
+        ] {
+            let [first, second] = [one, other].map(|(least, most)| offset(least, most));
+            assert_eq!(overlap(&first, &second), equal, "{one:?} {other:?}");
+        }
+        assert_eq!(most(&[offset(1, Some(3)), offset(2, Some(7)), offset(2, Some(5))]), Some(7));
+        assert_eq!(most(&[offset(1, Some(3)), offset(2, None)]), None);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_between_has_two_offsets_and_a_process_without_a_name_its_number() {
+        let file = r#"{"data": [{"spans": [{"traceID": "1", "spanID": "1", "startTime": 5, "processID": "p"}],
+            "processes": {"p": {"serviceName": "shop"}}}]}"#;
+        let (spans, dropped) = read_spans(&file.to_owned().into()).expect("spans");
+        let traced = Traced::new(spans, dropped);
+        let said = |offsets: Vec<SpanOffset>| {
+            let service = traced.spans.spans[0].service;
+            let clock =
+                SpanClock { process: Tid(10), comm: None, service, spans: 2, early: 2, late: 0, offsets };
+            sentence(&traced, &clock)
+        };
+        let words = |how_far: &str| {
+            Some(format!(
+                "the spans of shop in 10 are stamped by a clock that is {how_far}, and shown as they are: by the kernel's clock \
+                 threads worked for 2 spans before these began"
+            ))
+        };
+        let at = |least: i64, most: i64| offset(least * SECOND, Some(most * SECOND));
+        let set = "5.0 to 6.0 s ahead of its host's at first and 8.0 to 9.0 s ahead of its host's at last";
+        assert_eq!(said(vec![at(5, 6), at(8, 9)]), words(set));
+        assert_eq!(said(vec![at(5, 8), at(6, 9)]), words("5.0 to 9.0 s ahead of its host's"));
+        assert_eq!(said(vec![offset(-1, Some(1))]), None, "it may be right");
+    }
 }
