@@ -164,3 +164,41 @@ fn the_realtime_of_a_requests_ends_is_that_of_its_span_also_where_the_clock_cann
         }
     }
 }
+
+#[test]
+fn between_two_readings_a_threads_work_is_known_by_its_context_by_its_spans_or_not_at_all() {
+    let said = |first: &str, last: &str| {
+        HOST.replace(
+            "500 c0 a waking b",
+            &format!(
+                "150 c0 a context {first}\n150 c0 a waking a\n500 c0 a context {last}\n500 c0 a waking b"
+            ),
+        )
+        .replace("900 c0 a switch", &format!("900 c0 a context {last}\n900 c0 a switch"))
+    };
+    for (first, last, spans, expected) in [
+        (
+            "none",
+            "none",
+            "a/a 1000200..1000300 tid=10",
+            "150 ? none; 200 none context; 300 a/a thread; 900 none context; 1000 none context!; ",
+        ),
+        (
+            "none",
+            "b/b",
+            "b/b 1000400..1000950",
+            "150 ? none; 400 none context; 900 b/b context; 1000 b/b context!; ",
+        ),
+        // Both are open all the time: the thread turned from the first to the second at any moment.
+        (
+            "a/a",
+            "b/b",
+            "a/a 1000050..1000950\nb/b 1000060..1000960",
+            "150 ? none; 500 unplaced none; 900 b/b context; 1000 b/b context!; ",
+        ),
+        ("7/7", "7/7", "", "150 ? none; 900 7? context; 1000 7? context!; "),
+    ] {
+        let made = made(&said(first, last), &format!("service s\n{spans}"));
+        assert_eq!(work(&made, "a"), expected, "{first} {last}");
+    }
+}

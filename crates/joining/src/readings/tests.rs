@@ -39,6 +39,9 @@ fn the_context_of_a_thread_does_not_hold_behind_its_exec_under_another_number() 
              150 c1 idle switch worker
              {first_by_the_new_number}
              200 c1 leader exec other from=worker
+            200 c3 idle fork new tid=11 tgid=20
+            200 c3 new context c/c
+            200 c3 new waking new
              300 c1 leader switch idle blocked call=35:0
              400 c1 idle switch leader
              500 c1 leader stopped",
@@ -72,6 +75,15 @@ fn a_context_holds_behind_losses_that_ended_before_and_those_of_sockets_and_disk
     ] {
         assert_eq!(holds_behind(losses), expected, "{losses:?}");
     }
+    assert!(!holds_behind(&[(Any, 7, 8)]), "the loss ends with the switch");
+    let mut events = draw("0 =========").events;
+    let kind = EventKind::Loss { from: Stamp::from_ns(STEP), count: 0, records: Any };
+    let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
+    events.push(Event { at: Stamp::from_ns(9 * STEP), cpu, context, current, kind });
+    let graph: Graph = events.iter().collect();
+    let at = |column| Stamp::from_ns(column * STEP);
+    assert!(is_certain(&graph, at(4), at(4)), "a reading holds at its own moment");
+    assert!(!is_certain(&graph, at(4), at(5)));
 }
 
 /// The times in which the thread with number 10 had a context: `FROM..TO` and the span's digits, `none` or `?`.
@@ -125,6 +137,8 @@ fn a_context_holds_while_its_thread_has_no_cpu_and_for_a_moment_where_the_thread
             String::new(),
             format!("100..100 a/a, 200..200 a/a, {asleep}, 500..900 b/b"),
         ),
+        // Of a wake-up at the moment of the switch nothing more is known.
+        ("300 c0 a waking b".into(), String::new(), format!("{asleep}, 500..900 b/b")),
         (String::new(), woken(450), format!("{asleep}, 450..450 b/b, 500..900 b/b")),
         (
             String::new(),

@@ -113,6 +113,15 @@ fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
             "140 c3 idle waking worker\n150 c1 idle switch worker\n200 c1 worker context e/e\n200 c1 worker waking worker",
         ),
     ];
+    let woken_then = [
+        ("THEN", "e/e"),
+        ("FIRST", "none"),
+        ("BEGINS", "switch idle blocked"),
+        (
+            "MEANWHILE",
+            "235 c3 idle waking worker\n240 c1 idle switch worker\n250 c1 worker context e/e\n250 c1 worker waking worker",
+        ),
+    ];
     for (what, changes, spans, expected) in [
         (
             "busy",
@@ -144,6 +153,21 @@ fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
             &woken_early,
             format!("{CALL}\n{OTHER}"),
             "105 caller running; 150 reader runnable; 240 worker running; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "busy without a CPU",
+            &[(
+                "BEGINS",
+                "waking worker\n90 c1 worker context e/e\n90 c1 worker switch idle runnable\n200 c1 idle switch worker",
+            )],
+            format!("{CALL}\n{OTHER}"),
+            "105 caller running; 200 worker runnable; 240 worker running; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
+            "busy since the hand-over",
+            &woken_then,
+            format!("{CALL}\n{OTHER}"),
+            "105 caller running; 160 reader runnable; 240 reader running; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
         ),
         (
             "it turned from one request to another at an unknown time",
@@ -236,4 +260,71 @@ fn a_call_begins_in_the_thread_of_its_span_for_a_moment_if_no_context_shows_that
         });
         assert_eq!(begun, expected, "{read} {call}");
     }
+}
+
+/// `first` reads the call until 200 and hands it over to `second`, which works for `e/e` until 300 and hands it over to `third` at 350. `third`
+/// works for `f/f` since 280.
+#[test]
+fn a_thread_that_was_busy_since_before_an_earlier_pick_up_keeps_the_call_waiting_since_then() {
+    let made = made(
+        "host web3 realtime=1000000
+        thread first tid=10
+        thread second tid=11 tgid=10
+        thread third tid=12 tgid=10 blocked
+        0 c0 idle started
+        0 c0 idle switch first
+        0 c1 idle switch second
+        100 c0 first context a/b
+        100 c0 first waking first
+        200 c0 first context a/b
+        200 c0 first waking third
+        201 c0 first context none
+        201 c0 first switch idle blocked
+        20 c1 second context e/e
+        20 c1 second waking second
+        300 c1 second context a/b
+        300 c1 second waking second
+        350 c1 second context a/b
+        350 c1 second waking second
+        351 c1 second context none
+        351 c1 second switch idle blocked
+        30 c2 idle switch third
+        40 c2 third context none
+        40 c2 third switch idle blocked
+        270 c3 idle waking third
+        280 c2 idle switch third
+        290 c2 third context f/f
+        290 c2 third waking third
+        400 c2 third context f/f
+        400 c2 third waking third
+        410 c2 third context a/b
+        410 c2 third waking third
+        600 c2 third context a/b
+        600 c2 third waking third
+        610 c2 third context none
+        610 c2 third switch idle blocked
+        1000 c0 idle stopped",
+        "service s
+        a/b 1000090..1000700 server
+        e/e 1000010..1000295
+        f/f 1000010..1000405",
+    );
+    let joined = made.joined();
+    let parts = |of| {
+        let had = had(&joined, made.request("a/b"), of, at(90), at(600)).expect("three threads");
+        let texts = had.iter().map(|part| match part {
+            Had::Thread { thread, to, .. } => format!("{} {}", to.ns(), made.name(*thread)),
+            Had::NoThread { next, to, kind, .. } => {
+                format!("{} {} of {}", to.ns(), kind.name(), made.name(*next))
+            }
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    // Until 201 `first` has the call, from 295 on `second`, from 405 on `third`.
+    assert_eq!(
+        parts(Of::Itself),
+        "201 first, 295 queue of second, 351 second, 405 queue of third, 600 third"
+    );
+    // The last has worked for another request since 280; `second` had not taken the call up by then, and was busy all the time.
+    assert_eq!(parts(Of::Caller), "201 first, 280 queue of second, 351 third, 405 queue of third, 600 third");
 }

@@ -251,3 +251,38 @@ fn a_thread_waits_for_work_if_it_works_for_nothing_and_waits_for_no_lock() {
         assert_eq!(idle.map(|one| (one.from.ns(), one.to.ns())), expected, "{said} {second} {from}..{to}");
     }
 }
+
+#[test]
+fn the_work_of_a_thread_that_wakes_another_is_that_of_its_context_then_and_else_that_of_its_spans() {
+    let host = "
+        host web3 realtime=1000000
+        thread a tid=10
+        thread b tid=11 tgid=10 blocked
+        0 c0 idle started
+        0 c0 idle switch a
+        100 c0 a context FIRST
+        100 c0 a waking b
+        110 c0 a context b/b
+        110 c0 a waking a
+        900 c0 a context b/b
+        900 c0 a switch idle blocked
+        1000 c0 idle stopped";
+    for (first, spans, expected) in [
+        ("a/a", "a/a 1000050..1000800\nb/b 1000050..1000950", "a/a"),
+        ("none", "a/a 1000050..1000800\nb/b 1000050..1000950", "None"),
+        ("7/7", "b/b 1000050..1000950", "Missing"),
+        // The context could not be read: a span names the thread.
+        ("unknown", "a/a 1000050..1000105 tid=10\nb/b 1000050..1000950", "a/a"),
+        ("unknown", "b/b 1000050..1000950", "Unknown"),
+    ] {
+        let made = made(&host.replace("FIRST", first), &format!("service s\n{spans}"));
+        let joined = made.joined();
+        let walk = Walk { joined: &joined, request: made.request("b/b"), calls: OnceCell::new() };
+        let found = match walk.worked_for(made.thread("a"), at(100)) {
+            WorksFor::Span(span) => made.ids(span).to_owned(),
+            WorksFor::Missing(..) => "Missing".into(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{first} {spans}");
+    }
+}
