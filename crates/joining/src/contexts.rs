@@ -27,7 +27,7 @@ pub struct Contexts {
     threads: HashMap<RequestIndex, ThreadIndex>,
     /// The times in which threads work for each request, ordered by beginning.
     stints: HashMap<RequestIndex, Vec<RequestStint>>,
-    /// These threads' wake-ups for others, and the work of the thread by the context read at that moment: its next context may be another.
+    /// These threads' wake-ups for others, and the waker's work by the context read then: its next context may be another.
     wakings: HashMap<ThreadIndex, Vec<(Waking, WorksFor)>>,
 }
 
@@ -71,7 +71,7 @@ impl Contexts {
         self.stints.get(&request).map_or(&[], Vec::as_slice)
     }
 
-    /// A thread's wake-ups for others, from `from` to before `to`, each with its work by the context read at that moment.
+    /// A thread's wake-ups for others, from `from` to before `to`, each with its work by the context read then.
     pub(crate) fn wakings(
         &self,
         thread: ThreadIndex,

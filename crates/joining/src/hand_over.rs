@@ -450,7 +450,7 @@ impl Walk<'_, '_> {
         latest.find(is_its).map(|waking| waking.woken)
     }
 
-    /// A thread's work as it woke another: by its context at that moment, if it was read, since the thread may turn to other work at once.
+    /// A thread's work as it woke another: by the context read then, if any, since the thread may turn to other work at once.
     fn worked_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
         match self.joined.contexts.wakings(thread, at, at.plus(1)).last() {
             Some((_, read)) if *read != WorksFor::Unknown => *read,

@@ -290,7 +290,7 @@ where
 }
 
 impl<F, Q> Named<'_, F, Q> {
-    /// The work of a thread with this context. `may_be_own` decides whether the thread's process may belong to a span's service.
+    /// A thread's work by this context. `may_be_own` decides whether the thread's process may belong to a span's service.
     pub fn works_for(&self, said: Said, may_be_own: impl Fn(SpanIndex) -> bool) -> WorksFor {
         match said {
             Said::None => WorksFor::None,

@@ -244,7 +244,7 @@ fn work_of_the_next_thread_does_not_block_a_request_whose_call_is_under_way() {
 
 #[test]
 fn a_missing_span_is_a_part_of_the_request_of_its_trace_and_blocks_alone_by_another_trace() {
-    // `b` works for `b/b` by its span, or by its context; `c` says a span that did not come.
+    // `b` works for `b/b` by its span, or by its context; `c` says a missing span.
     let blocked = |of_b: &str, of_c: &str, spans: &str| {
         let mut host = CHAIN.replace("210 c1 b switch", &format!("{of_b}210 c1 b switch"));
         host = host.replace("310 c2 c switch", &format!("305 c2 c context {of_c}\n310 c2 c switch"));

@@ -250,7 +250,7 @@ fn the_nearest_port_has_the_least_sum_of_the_times_before_and_behind_its_request
         (&[(9_000, 20_010), (9_900, 20_200)][..], Some(1)),
         (&[(9_900, 20_200), (9_000, 20_010)], Some(0)),
         (&[(9_990, 20_000), (9_900, 20_000)], Some(0)),
-        // As far as the request is long, and a nanosecond less.
+        // The distance is the request's length, and a nanosecond less.
         (&[(5_000, 25_000)], None),
         (&[(5_000, 24_999)], Some(0)),
         (&[(5_000, 25_000), (5_001, 25_000)], Some(1)),

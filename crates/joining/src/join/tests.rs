@@ -68,7 +68,7 @@ fn a_thread_works_for_the_innermost_span_that_names_it() {
             "a/a 1000100..1000700 tid=10 turns=1000100..1000300\nb/b 1000100..1000700 tid=10 turns=1000200..1000400",
             "100 ? none; 200 a/a thread; 300 unplaced none; 400 b/b thread; 700 none thread; 1000 ? none; ",
         ),
-        // Another span without turns is open: beside the turns of the inner span, the thread works for that or for none.
+        // Another span without turns is open: beside the inner span's turns, the thread works for it or for none.
         (
             "b/b 1000100..1000700 tid=10\na/a 1000200..1000600 tid=10 turns=1000200..1000300",
             "100 ? none; 200 b/b thread; 300 a/a thread; 600 unplaced none; 700 b/b thread; 1000 ? none; ",

@@ -137,7 +137,7 @@ fn a_context_holds_while_its_thread_has_no_cpu_and_for_a_moment_where_the_thread
             String::new(),
             format!("100..100 a/a, 200..200 a/a, {asleep}, 500..900 b/b"),
         ),
-        // Of a wake-up at the moment of the switch nothing more is known.
+        // A wake-up at the moment of the switch adds nothing.
         ("300 c0 a waking b".into(), String::new(), format!("{asleep}, 500..900 b/b")),
         (String::new(), woken(450), format!("{asleep}, 450..450 b/b, 500..900 b/b")),
         (
@@ -157,7 +157,7 @@ fn a_context_is_not_known_behind_a_loss_that_may_hide_another_one() {
     let lossy = |second: &str, last: &str| {
         holds_of(&SLEEPER.replace("FIRST", "").replace("SECOND", second).replace("LAST", last))
     };
-    // What a damaged file lost does not come again.
+    // A record lost in a damaged file does not come again.
     let damaged = "450 c9 idle loss from=440 count=0";
     assert!(lossy(damaged, "").ends_with(" ?"), "{}", lossy(damaged, ""));
     let of_sockets = "450 c9 idle loss from=440 count=0 records=sockets";
@@ -208,7 +208,7 @@ fn a_new_thread_works_for_nothing_until_it_runs_if_its_first_switch_was_read() {
             "context a/a",
             format!("100..200 none, {read_first}"),
         ),
-        // Its variables are those of the thread that forked it.
+        // It has its forker's variables.
         ("100 c0 a fork b tid=10\n100 c0 a waking b newborn", "context a/a", read_first.clone()),
         // It began before the recording.
         ("0 c0 a waking a", "context a/a", read_first),

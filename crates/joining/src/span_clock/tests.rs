@@ -104,7 +104,7 @@ fn where_threads_contradict_each_other_the_largest_certain_offset_ahead_is_left(
     let [clock] = clocks.as_slice() else { panic!("one process: {clocks:?}") };
     assert_eq!((clock.spans, clock.early, clock.late), (10, 5, 5));
     let [offset] = clock.offsets.as_slice() else { panic!("one offset: {clock:?}") };
-    // The fifth span is seen 1 ms after its beginning, 6 ms before the time that it gives.
+    // The fifth span is seen 1 ms after its beginning, 6 ms before its own time.
     assert_eq!((offset.at.ns(), offset.most_ns), (91 * MS, None));
     let (least, ms) = (offset.least_ns, MS as i64);
     assert!(5 * ms < least && least <= 6 * ms, "{least}");

@@ -1,4 +1,4 @@
-//! Requests that a called service's threads hand over to each other.
+//! Requests handed over between a called service's threads.
 
 use super::*;
 
@@ -147,7 +147,7 @@ fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
             format!("{CALL}\n{OTHER}"),
             "105 caller running; 160 reader runnable; 240 reader running; 265 caller unknown; 270 worker runnable; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
         ),
-        // A thread that is woken for work is not busy before it runs.
+        // A thread woken for work is not busy before it runs.
         (
             "busy since it was woken",
             &woken_early,
@@ -175,7 +175,7 @@ fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
             format!("{CALL}\ne/e 1000005..1001000\nf/f 1000005..1000402"),
             "105 caller running; 160 reader runnable; 240 reader running; 400 worker running; 402 worker queue; 600 worker running; 605 caller runnable; 700 caller running; ",
         ),
-        // The worker answers the call that it worked for last.
+        // The worker answers its last call.
         (
             "two calls",
             &[("READ", "a/d"), ("FIRST", "a/b"), ("HAD", "a/d")],

@@ -1,4 +1,4 @@
-//! Requests that wait for a thread of a pool.
+//! Requests in a pool's queue.
 
 use super::*;
 
@@ -132,7 +132,7 @@ fn a_call_under_way_was_waited_for_whatever_the_next_thread_did() {
     }
 }
 
-/// The thread that had `a/a` from 190 until `thread` was woken for it, as far as that is known.
+/// The thread that had `a/a` from 190 until `thread` was woken for it, as far as known.
 fn kept_by(events: &str, thread: &str) -> String {
     let spans = "service s\na/a 1000090..1000800\nb/b 1000090..1000950";
     let made = made(&POOL.replace("EVENTS", events), spans);

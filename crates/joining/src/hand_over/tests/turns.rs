@@ -1,4 +1,4 @@
-//! The threads that have a request in turn.
+//! A request's threads in turn.
 
 use super::*;
 
