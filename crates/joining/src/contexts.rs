@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_loaded::Recorded;
-use wakepath_spans::{ContextWork, Named, RequestIndex, Turns, Work, WorksFor};
+use wakepath_spans::{ContextWork, Hold, Named, RequestIndex, Said, Turns, Work, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::model::{RequestStint, Traced, Waking, Wakings};
+use crate::model::{RequestStint, Traced, Waking};
 use crate::noted::noted_stints;
 use crate::places::Places;
 use crate::readings::Readings;
@@ -27,8 +27,8 @@ pub struct Contexts {
     threads: HashMap<RequestIndex, ThreadIndex>,
     /// The times in which threads work for each request, ordered by beginning.
     stints: HashMap<RequestIndex, Vec<RequestStint>>,
-    /// These threads' wake-ups for others.
-    wakings: Wakings,
+    /// These threads' wake-ups for others, and the waker's work by the context read then: its next context may be another.
+    wakings: HashMap<ThreadIndex, Vec<(Waking, WorksFor)>>,
 }
 
 impl Contexts {
@@ -43,6 +43,7 @@ impl Contexts {
         // Their work by the spans naming them.
         let noted = Work::new(noted_stints(recorded, traced, places));
         let (mut work, mut sightings) = (ContextWork::default(), Sightings::default());
+        let mut wakings = HashMap::new();
         let times = |index| places.times(traced, index);
         let queued = |index| {
             let queued = traced.spans.span(index).queued;
@@ -53,12 +54,16 @@ impl Contexts {
         for of_thread in readings.thread_contexts() {
             sightings.add(traced, places, &readings, &of_thread);
             let may_be_own = |span| readings.may_be_own(traced, of_thread.process, span);
+            let works_for =
+                |waking: &Waking| named.works_for(said_at(&of_thread.holds, waking.at), may_be_own);
+            let own = readings.wakings.get(&of_thread.thread).into_iter().flatten();
+            wakings.insert(of_thread.thread, own.map(|&waking| (waking, works_for(&waking))).collect());
             work.add(of_thread.thread, &of_thread.holds, &named, may_be_own, &noted, turns);
         }
         let threads = threads(traced, &work);
         let stints = stints(traced, &work);
         let clocks = sightings.clocks(recorded, traced, places);
-        Self { work, clocks, threads, stints, wakings: readings.wakings }
+        Self { work, clocks, threads, stints, wakings }
     }
 
     /// The times in which threads work for a request, ordered by beginning.
@@ -66,15 +71,15 @@ impl Contexts {
         self.stints.get(&request).map_or(&[], Vec::as_slice)
     }
 
-    /// A thread's wake-ups for others, from `from` to before `to`.
+    /// A thread's wake-ups for others, from `from` to before `to`, each with its work by the context read then.
     pub(crate) fn wakings(
         &self,
         thread: ThreadIndex,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-    ) -> &[Waking] {
+    ) -> &[(Waking, WorksFor)] {
         let all = self.wakings.get(&thread).map_or(&[][..], Vec::as_slice);
-        let place = |at| all.partition_point(|waking| waking.at < at);
+        let place = |at| all.partition_point(|(waking, _)| waking.at < at);
         all.get(place(from)..place(to)).unwrap_or_default()
     }
 
@@ -83,6 +88,12 @@ impl Contexts {
     pub fn thread(&self, request: RequestIndex) -> Option<ThreadIndex> {
         self.threads.get(&request).copied()
     }
+}
+
+/// The context held by a thread at a time; unknown where none was read.
+fn said_at(holds: &[Hold<Reference>], at: Stamp<Reference>) -> Said {
+    let begun = &holds[..holds.partition_point(|hold| hold.from <= at)];
+    begun.last().filter(|hold| at <= hold.to).map_or(Said::Unknown, |hold| hold.said)
 }
 
 /// The times in which threads work for each request.

@@ -432,7 +432,7 @@ impl Walk<'_, '_> {
         let waker = self.waker(idle);
         // A waker did not keep it if it slept since the hand-over and woke the thread for another request.
         let slept = |waker: &ThreadIndex| {
-            self.is_other(self.joined.works_for(*waker, idle.to)) && self.idle(*waker, at, idle.to).is_some()
+            self.is_other(self.worked_for(*waker, idle.to)) && self.idle(*waker, at, idle.to).is_some()
         };
         let woken_first = before.and_then(|before| self.woken_for_it(before, idle.to));
         woken_first.or_else(|| waker.filter(|waker| !slept(waker)))
@@ -441,12 +441,21 @@ impl Walk<'_, '_> {
     /// The thread woken by `before`'s thread for the request, if it did not wait for work again until then.
     fn woken_for_it(&self, before: &Turn, until: Stamp<Reference>) -> Option<ThreadIndex> {
         let wakings = self.joined.contexts.wakings(before.thread, before.from, until);
-        let is_its = |waking: &&Waking| {
-            self.is_own(self.joined.works_for(before.thread, waking.at))
+        let is_its = |waking: &Waking| {
+            self.is_own(self.worked_for(before.thread, waking.at))
                 && self.idle(waking.woken, waking.at.minus(1), waking.at).is_some()
                 && self.idle(waking.woken, waking.at, until).is_none()
         };
-        wakings.iter().rev().take(MAX_WAKINGS).find(is_its).map(|waking| waking.woken)
+        let mut latest = wakings.iter().rev().take(MAX_WAKINGS).map(|(waking, _)| *waking);
+        latest.find(is_its).map(|waking| waking.woken)
+    }
+
+    /// A thread's work as it woke another: by the context read then, if any, since the thread may turn to other work at once.
+    fn worked_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
+        match self.joined.contexts.wakings(thread, at, at.plus(1)).last() {
+            Some((_, read)) if *read != WorksFor::Unknown => *read,
+            _ => self.joined.works_for(thread, at),
+        }
     }
 
     fn is_own(&self, works_for: WorksFor) -> bool {

@@ -1,5 +1,8 @@
 //! Threads' contexts as read, and the times in which each held.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 
 use wakepath_clock::{Reference, Stamp};
@@ -225,82 +228,4 @@ fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bo
         loss.reported && !loss.records.is_evidence_alone() && (is_of_file || loss.to >= at)
     };
     !graph.losses().overlapping(read, at).any(|loss| is_harmful(&loss))
-}
-
-#[cfg(test)]
-mod tests {
-    use wakepath_event::{Cpu, Event, EventKind, LostRecords};
-    use wakepath_loaded::testing::read;
-    use wakepath_scenario::{STEP, draw};
-
-    use super::*;
-
-    /// Whether a context recorded in column 1 holds in column 8, if these records were lost between two columns.
-    fn holds_behind(losses: &[(LostRecords, u64, u64)]) -> bool {
-        let mut events = draw("0 =========").events;
-        for &(records, from, to) in losses {
-            let kind = EventKind::Loss { from: Stamp::from_ns(from * STEP), count: 2, records };
-            let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
-            events.push(Event { at: Stamp::from_ns(to * STEP), cpu, context, current, kind });
-        }
-        events.sort_by_key(|event| event.at);
-        let graph: Graph = events.iter().collect();
-        is_certain(&graph, Stamp::from_ns(STEP), Stamp::from_ns(8 * STEP))
-    }
-
-    /// Thread 11 executes a program, and goes on as 10, whose former thread had its own span.
-    #[test]
-    fn the_context_of_a_thread_does_not_hold_behind_its_exec_under_another_number() {
-        // A record may show the new number before the exec's own record does.
-        for first_by_the_new_number in ["", "170 c1 leader waking other"] {
-            let trace = wakepath_scenario::text::parse(&format!(
-                "thread leader tid=10
-                 thread worker tid=11 tgid=10
-                 thread other tid=20 blocked
-                 0 c0 idle started
-                 0 c0 idle switch leader
-                 0 c1 idle switch worker
-                 50 c0 leader context b/b
-                 60 c0 leader exit
-                 61 c0 leader switch idle dead
-                 100 c1 worker context a/a
-                 100 c1 worker switch idle blocked call=35:0
-                 150 c1 idle switch worker
-                 {first_by_the_new_number}
-                 200 c1 leader exec other from=worker
-                 300 c1 leader switch idle blocked call=35:0
-                 400 c1 idle switch leader
-                 500 c1 leader stopped",
-            ));
-            let recorded = read(&trace.expect("a trace").events);
-            let worker = recorded.with_tid(Tid(11))[0];
-            let readings: Vec<_> = readings(&recorded, worker).collect();
-            let span = readings[0].1;
-            assert!(matches!(span, Said::Span { .. }), "{readings:?}");
-            let at = Stamp::from_ns;
-            assert_eq!(readings, [(at(100), span), (at(200), Said::Unknown)], "{first_by_the_new_number}");
-            let holds = holds(&recorded.graph, worker, &readings, &[]);
-            let behind: Vec<_> =
-                holds.iter().filter(|hold| hold.to > at(200)).map(|hold| hold.said).collect();
-            assert!(!behind.is_empty() && behind.iter().all(|said| *said == Said::Unknown), "{holds:?}");
-            assert!(holds.iter().any(|hold| hold.said == span && hold.to == at(150)), "{holds:?}");
-        }
-    }
-
-    #[test]
-    fn a_context_holds_behind_losses_that_ended_before_and_those_of_sockets_and_disk_requests() {
-        use LostRecords::{Any, DiskRequests, Sockets};
-        for (losses, expected) in [
-            (&[][..], true),
-            // It would have been recorded at the next event.
-            (&[(Any, 2, 3)], true),
-            (&[(Any, 7, 9)], false),
-            (&[(Sockets, 7, 9)], true),
-            (&[(Any, 2, 3), (Sockets, 7, 9)], true),
-            (&[(Any, 2, 3), (DiskRequests, 7, 9)], true),
-            (&[(Any, 2, 3), (Any, 7, 9)], false),
-        ] {
-            assert_eq!(holds_behind(losses), expected, "{losses:?}");
-        }
-    }
 }

@@ -174,16 +174,7 @@ where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
     Q: Fn(SpanIndex) -> Option<Stamp<C>>,
 {
-    let works_for = |said| match said {
-        Said::None => WorksFor::None,
-        Said::Unknown => WorksFor::Unknown,
-        Said::Span { trace, span, sampled } => {
-            match named.by_id.all(trace, span).find(|one| may_be_own(*one)) {
-                Some(span) => WorksFor::Span(span),
-                None => WorksFor::Missing(trace, sampled),
-            }
-        }
-    };
+    let works_for = |said| named.works_for(said, &may_be_own);
     let mut pieces: Vec<ContextPiece<C>> = Vec::new();
     let mut push = |piece: ContextPiece<C>| {
         if piece.from >= piece.to {
@@ -299,6 +290,20 @@ where
 }
 
 impl<F, Q> Named<'_, F, Q> {
+    /// A thread's work by this context. `may_be_own` decides whether the thread's process may belong to a span's service.
+    pub fn works_for(&self, said: Said, may_be_own: impl Fn(SpanIndex) -> bool) -> WorksFor {
+        match said {
+            Said::None => WorksFor::None,
+            Said::Unknown => WorksFor::Unknown,
+            Said::Span { trace, span, sampled } => {
+                match self.by_id.all(trace, span).find(|one| may_be_own(*one)) {
+                    Some(span) => WorksFor::Span(span),
+                    None => WorksFor::Missing(trace, sampled),
+                }
+            }
+        }
+    }
+
     /// A thread's work, and its end, in part of a time in which the thread ran between two readings with equal or different contexts. `works_for`
     /// is the work by the readings; `last` and `first` are the open spans that name the thread and began last and first.
     fn noted<C: Copy + Ord>(

@@ -283,4 +283,30 @@ mod tests {
             [blocker("P", (100, 400), (2, 1)), blocker("A", (10, 0), (1, 0)), blocker("Z", (0, 30), (0, 1))];
         assert_eq!(found, expected);
     }
+
+    #[test]
+    fn requests_without_spans_are_of_a_service_if_their_processes_publish_no_other() {
+        let said = |name: &str, instance: &str| super::super::SaidService {
+            name: name.into(),
+            instance: Some(instance.into()),
+        };
+        for (services, expected) in [
+            (vec![], None),
+            (vec![said("shop", "i-1")], Some("shop")),
+            (vec![said("shop", "i-1"), said("shop", "i-2")], Some("shop")),
+            (vec![said("shop", "i-1"), said("bank", "i-1")], None),
+        ] {
+            for sampled in [false, true] {
+                let missing = BlockedByMissing {
+                    trace: wakepath_spans::TraceId([7; 16]),
+                    sampled,
+                    services: services.iter().cloned().collect(),
+                    attributes: BTreeSet::new(),
+                    total_ns: 1,
+                };
+                let expected = BlockerOf::WithoutSpans { service: expected.map(Name::from), sampled };
+                assert_eq!(without_spans(&missing), expected);
+            }
+        }
+    }
 }

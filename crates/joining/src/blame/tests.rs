@@ -241,3 +241,26 @@ fn work_of_the_next_thread_does_not_block_a_request_whose_call_is_under_way() {
     // The call takes 199 of the 299 ns in which no thread has the request.
     assert_eq!((blocked(true), blocked(false)), ((vec![100], 401), (vec![299], 401)));
 }
+
+#[test]
+fn a_missing_span_is_a_part_of_the_request_of_its_trace_and_blocks_alone_by_another_trace() {
+    // `b` works for `b/b` by its span, or by its context; `c` says a missing span.
+    let blocked = |of_b: &str, of_c: &str, spans: &str| {
+        let mut host = CHAIN.replace("210 c1 b switch", &format!("{of_b}210 c1 b switch"));
+        host = host.replace("310 c2 c switch", &format!("305 c2 c context {of_c}\n310 c2 c switch"));
+        let made = made(&host, &format!("service s\na/a 1000000..1000900 tid=10\n{spans}"));
+        let found = blamed(&made, "a/a");
+        found.split("; ").filter(|part| part.starts_with("by ")).collect::<Vec<_>>().join("; ")
+    };
+    let by_span = "b/b 1000000..1000900 tid=11";
+    let by_context = "205 c1 b context 7/7\n";
+    for (of_b, of_c, spans, expected) in [
+        // `a` waits for 690 ns; `c` says it from 305 to 700, and `b` from 205 on.
+        ("", "b/d", by_span, "by b/b 690"),
+        ("", "d/d", by_span, "by b/b 295; by missing d 395"),
+        (by_context, "7/8", "", "by missing 7 595"),
+        (by_context, "8/8", "", "by missing 8 395; by missing 7 200"),
+    ] {
+        assert_eq!(blocked(of_b, of_c, spans), expected, "{of_b} {of_c}");
+    }
+}

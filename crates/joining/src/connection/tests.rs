@@ -69,6 +69,8 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         ("a/a 900000..5420000 server", "a/a:two"),
         // It ended long before the answer.
         ("a/a 600000..1000000 server", "a/a:-"),
+        // It is shorter than the time to the only answer.
+        ("a/a 5000000..5001000 server", "a/a:-"),
         // Two spans lie beside an exchange: the nearer span has it, and neither does where both are equally near.
         ("a/a 600000..6000000 server\nc/c 700000..5700000 server", "a/a:one c/c:-"),
         ("a/a 600000..6000000 server\nc/c 700000..6000000 server", "a/a:- c/c:-"),
@@ -227,5 +229,39 @@ fn the_port_of_a_service_is_that_whose_exchanges_lie_nearest_to_its_requests() {
     ] {
         let made = made(hosts, &format!("service shop\n{spans}"));
         assert_eq!(threads(&made), expected, "{spans}");
+    }
+}
+
+#[test]
+fn the_nearest_port_has_the_least_sum_of_the_times_before_and_behind_its_requests() {
+    let flow = made(&scaled(SERVER), "").recorded.graph.exchanges().next().expect("an exchange").flow;
+    let exchange = |asked, answered| Exchange {
+        flow,
+        opened: None,
+        asked: at(asked),
+        answered: at(answered),
+        thread: ThreadIndex(1),
+    };
+    let request =
+        |from, to| Asked { request: RequestIndex(0), root: SpanIndex(0), from: at(from), to: at(to) };
+    let all = [request(10_000, 20_000)];
+    for (ports, expected) in [
+        // 10 behind and 1,000 before are further than 200 and 100.
+        (&[(9_000, 20_010), (9_900, 20_200)][..], Some(1)),
+        (&[(9_900, 20_200), (9_000, 20_010)], Some(0)),
+        (&[(9_990, 20_000), (9_900, 20_000)], Some(0)),
+        // The distance is the request's length, and a nanosecond less.
+        (&[(5_000, 25_000)], None),
+        (&[(5_000, 24_999)], Some(0)),
+        (&[(5_000, 25_000), (5_001, 25_000)], Some(1)),
+        // Asked behind its beginning.
+        (&[(15_000, 20_000), (9_000, 21_000)], Some(1)),
+        (&[], None),
+    ] {
+        let exchanges: Vec<_> =
+            ports.iter().map(|&(asked, answered)| vec![exchange(asked, answered)]).collect();
+        let found = nearest(exchanges.iter(), &all, 1, &mut |_| true);
+        let found = found.map(|found| exchanges.iter().position(|one| one[0].asked == found[0].asked));
+        assert_eq!(found, expected.map(Some), "{ports:?}");
     }
 }

@@ -74,7 +74,7 @@ fn wake_ups_by_a_thread_are_those_from_then_to_then() {
     let joined = made.joined();
     let wakings = |thread, from, to| {
         let wakings = joined.contexts.wakings(made.thread(thread), at(from), at(to)).iter();
-        wakings.map(|waking| (waking.at.ns(), made.name(waking.woken))).collect::<Vec<_>>()
+        wakings.map(|(waking, _)| (waking.at.ns(), made.name(waking.woken))).collect::<Vec<_>>()
     };
     let named = |at, name: &str| (at, name.to_owned());
     assert_eq!(wakings("a", 0, 1000), [named(100, "b"), named(400, "b")]);
@@ -96,4 +96,41 @@ fn without_contexts_nothing_is_known_of_them() {
     let made = made(&HOST.replace(" context ", " rename a x#"), SPANS);
     let joined = made.joined();
     assert!(joined.contexts.clocks.is_empty() && joined.contexts.work.threads().next().is_none());
+}
+
+#[test]
+fn a_thread_says_the_span_of_its_own_process_where_two_services_gave_the_same_ids() {
+    let hosts = "
+        host web3 realtime=1000000
+        thread a tid=10
+        thread b tid=20
+        0 c0 idle started
+        0 c0 idle switch a
+        0 c1 idle switch b
+        100 c0 a context a/a
+        100 c0 a switch idle blocked
+        300 c1 b context a/a
+        300 c1 b switch idle blocked
+        900 c0 idle stopped";
+    for (web, db, of_a, of_b) in [
+        ("pid=10", "pid=20", "web", "db"),
+        ("pid=20", "pid=10", "db", "web"),
+        // Nothing rules a service out.
+        ("", "", "web", "web"),
+        // A number of another namespace.
+        ("pid=1", "pid=20", "web", "web"),
+    ] {
+        let spans = format!("service web {web}\na/a 1000050..1000800\nservice db {db}\na/a 1000050..1000800");
+        let made = made(hosts, &spans);
+        let joined = made.joined();
+        let service = |thread, ns| match joined.works_for(made.thread(thread), at(ns)) {
+            wakepath_spans::WorksFor::Span(span) => made.traced.spans.service(span).name.to_string(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!((service("a", 200), service("b", 400)), (of_a.into(), of_b.into()), "{web} and {db}");
+        let clocks: Vec<_> =
+            joined.contexts.clocks.iter().map(|clock| (clock.process.0, clock.service.0)).collect();
+        let number = |service: &str| u32::from(service == "db");
+        assert_eq!(clocks, [(10, number(of_a)), (20, number(of_b))], "{web} and {db}");
+    }
 }

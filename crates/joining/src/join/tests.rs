@@ -63,6 +63,20 @@ fn a_thread_works_for_the_innermost_span_that_names_it() {
             "a/a 1000100..1000700 tid=10 turns=1000100..1000200,1000500..1000700",
             "100 ? none; 200 a/a thread; 500 none thread; 700 a/a thread; 1000 ? none; ",
         ),
+        // Turns of two spans overlap: one is wrong.
+        (
+            "a/a 1000100..1000700 tid=10 turns=1000100..1000300\nb/b 1000100..1000700 tid=10 turns=1000200..1000400",
+            "100 ? none; 200 a/a thread; 300 unplaced none; 400 b/b thread; 700 none thread; 1000 ? none; ",
+        ),
+        // Another span without turns is open: beside the inner span's turns, the thread works for it or for none.
+        (
+            "b/b 1000100..1000700 tid=10\na/a 1000200..1000600 tid=10 turns=1000200..1000300",
+            "100 ? none; 200 b/b thread; 300 a/a thread; 600 unplaced none; 700 b/b thread; 1000 ? none; ",
+        ),
+        (
+            "a/a 1000100..1000700 tid=10 turns=1000100..1000150\nb/b 1000200..1000600 tid=10",
+            "100 ? none; 150 a/a thread; 200 none thread; 600 b/b thread; 700 none thread; 1000 ? none; ",
+        ),
     ] {
         let made = made(HOST, &format!("service s\n{spans}"));
         assert_eq!(work(&made, "a"), expected, "{spans}");
@@ -148,5 +162,43 @@ fn the_realtime_of_a_requests_ends_is_that_of_its_span_also_where_the_clock_cann
         if begin < end {
             assert_eq!(joined.wall(request, end).ns(), to, "{from}..{to}");
         }
+    }
+}
+
+#[test]
+fn between_two_readings_a_threads_work_is_known_by_its_context_by_its_spans_or_not_at_all() {
+    let said = |first: &str, last: &str| {
+        HOST.replace(
+            "500 c0 a waking b",
+            &format!(
+                "150 c0 a context {first}\n150 c0 a waking a\n500 c0 a context {last}\n500 c0 a waking b"
+            ),
+        )
+        .replace("900 c0 a switch", &format!("900 c0 a context {last}\n900 c0 a switch"))
+    };
+    for (first, last, spans, expected) in [
+        (
+            "none",
+            "none",
+            "a/a 1000200..1000300 tid=10",
+            "150 ? none; 200 none context; 300 a/a thread; 900 none context; 1000 none context!; ",
+        ),
+        (
+            "none",
+            "b/b",
+            "b/b 1000400..1000950",
+            "150 ? none; 400 none context; 900 b/b context; 1000 b/b context!; ",
+        ),
+        // Both are open all the time: the thread turned from the first to the second at any moment.
+        (
+            "a/a",
+            "b/b",
+            "a/a 1000050..1000950\nb/b 1000060..1000960",
+            "150 ? none; 500 unplaced none; 900 b/b context; 1000 b/b context!; ",
+        ),
+        ("7/7", "7/7", "", "150 ? none; 900 7? context; 1000 7? context!; "),
+    ] {
+        let made = made(&said(first, last), &format!("service s\n{spans}"));
+        assert_eq!(work(&made, "a"), expected, "{first} {last}");
     }
 }

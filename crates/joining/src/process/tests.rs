@@ -23,6 +23,10 @@ fn the_line_of_a_process_is_its_number_and_those_above_it() {
     let line = |name: &str| line(&made.recorded, made.thread(name), at(100));
     assert_eq!(line("helper"), [71, 70, 40]);
     assert_eq!(line("server"), [70, 40]);
+    assert_eq!(line("other"), [80, 40]);
+    // The kernel's first process has none above it.
+    let first = crate::testing::made("host w realtime=0\nthread init tid=1 parent=0\n0 c0 idle started", "");
+    assert_eq!(super::line(&first.recorded, first.thread("init"), at(0)), [1]);
     let circle =
         crate::testing::made("host w realtime=0\nthread a tid=8 parent=9\nthread b tid=9 parent=8", "");
     let found = super::line(&circle.recorded, circle.thread("a"), at(0));

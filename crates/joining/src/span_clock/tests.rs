@@ -8,6 +8,11 @@ const MS: u64 = 1_000_000;
 /// A thread with work for `count` spans, each from 1 ms after its beginning to 1 ms before its end; the spans are stamped by a clock that is
 /// `ahead` ms ahead and gains `drift` ms in each span.
 fn clocks(ahead: i64, drift: i64, count: u64) -> Vec<SpanClock> {
+    clocks_of(count, |nth| ahead + drift * nth as i64)
+}
+
+/// The same for a clock whose offset in each span is `ahead` ms. A span begins each 20 ms from 10 ms on, and lasts 10 ms.
+fn clocks_of(count: u64, ahead: impl Fn(u64) -> i64) -> Vec<SpanClock> {
     let mut host = String::from(
         "host web3 realtime=1000000000\nthread a tid=10\n0 c0 idle started\n0 c0 idle switch a\n",
     );
@@ -18,7 +23,7 @@ fn clocks(ahead: i64, drift: i64, count: u64) -> Vec<SpanClock> {
             host += &format!("{at} c0 a context {digit}/{digit}\n{at} c0 a waking a\n");
         }
         host += &format!("{0} c0 a context none\n{0} c0 a waking a\n", from + 9 * MS + 1);
-        let wall = |at: u64| (1_000 * MS + at).wrapping_add_signed((ahead + drift * nth as i64) * MS as i64);
+        let wall = |at: u64| (1_000 * MS + at).wrapping_add_signed(ahead(nth) * MS as i64);
         spans += &format!("{digit}/{digit} {}..{}\n", wall(from), wall(from + 10 * MS));
     }
     let end = (20 + 20 * count) * MS;
@@ -47,7 +52,9 @@ fn a_clock_that_is_ahead_or_behind_is_known_to_the_millisecond_that_threads_leav
             assert!(offset.least_ns <= truth + MS as i64 && truth - MS as i64 <= most, "{offset:?} {truth}");
             assert!(most - offset.least_ns < 6 * MS as i64, "{offset:?}");
         }
-        assert_eq!(clock.offsets.len(), 3);
+        // It is known from the first span's first moment to the last span's last.
+        let moments: Vec<_> = clock.offsets.iter().map(|offset| offset.at.ns()).collect();
+        assert_eq!(moments, [11 * MS, 105 * MS, 199 * MS]);
     }
 }
 
@@ -137,5 +144,54 @@ fn a_pools_threads_that_keep_the_context_of_ended_spans_do_not_make_their_own_ho
         };
         assert_eq!((clock.awake, clock.asleep), expected, "{keeps} {behind} {noted}");
         assert_eq!(clock.is_off(), is_off, "{keeps} {behind} {noted}");
+    }
+}
+
+#[test]
+fn where_threads_contradict_each_other_the_largest_certain_offset_ahead_is_left() {
+    // No clock is 5 ms ahead in each second span and 5 ms behind in the others.
+    let clocks = clocks_of(10, |nth| match nth {
+        4 => 7,
+        nth if nth % 2 == 0 => 5,
+        _ => -5,
+    });
+    let [clock] = clocks.as_slice() else { panic!("one process: {clocks:?}") };
+    assert_eq!((clock.spans, clock.early, clock.late), (10, 5, 5));
+    let [offset] = clock.offsets.as_slice() else { panic!("one offset: {clock:?}") };
+    // The fifth span is seen 1 ms after its beginning, 6 ms before its own time.
+    assert_eq!((offset.at.ns(), offset.most_ns), (91 * MS, None));
+    let (least, ms) = (offset.least_ns, MS as i64);
+    assert!(5 * ms < least && least <= 6 * ms, "{least}");
+    assert!(clock.is_off());
+}
+
+#[test]
+fn a_span_is_seen_too_early_or_too_late_by_more_than_the_error_of_its_hosts_clock() {
+    let host = "
+        host web3 realtime=1000000
+        thread a tid=10
+        0 c0 idle started
+        0 c0 idle switch a
+        2000 c0 a context a/a
+        2000 c0 a waking a
+        3000 c0 a context a/a
+        3000 c0 a switch idle blocked
+        3000 c0 idle stopped";
+    let seen = |from: u64, to: u64| {
+        let made = made(host, &format!("service s\na/a {from}..{to}"));
+        let joined = made.joined();
+        let error = |ns| joined.places.wall_within(&made.traced, made.span("a/a"), Stamp::from_ns(ns)).1;
+        let clock = &joined.contexts.clocks[0];
+        (clock.early, clock.late, error(2000), error(3000))
+    };
+    let (_, _, first, last) = seen(1_002_000, 1_003_000);
+    for (from, to, expected) in [
+        (1_002_000 + first, 1_003_000, (0, 0)),
+        (1_002_000 + first + 1, 1_003_000 + first + 1, (1, 0)),
+        (1_002_000, 1_003_000 - last, (0, 0)),
+        (1_001_000 - last, 1_003_000 - last - 1, (0, 1)),
+    ] {
+        let (early, late, ..) = seen(from, to);
+        assert_eq!((early, late), expected, "{from}..{to}, within {first} and {last}");
     }
 }
