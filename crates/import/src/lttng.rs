@@ -3,6 +3,7 @@
 mod cursor;
 mod fields;
 mod joined;
+mod marks;
 mod open;
 
 pub use fields::wanted;

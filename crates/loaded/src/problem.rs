@@ -97,6 +97,11 @@ impl ProblemKind {
             // The counts are for the whole machine. A tenth could change which function is named first.
             Self::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
             Self::ClockSet(_) | Self::CutOff => Severity::Note,
+            // Programs' marks lie over an answer by the kernel's records, and change nothing in it.
+            Self::Trace(Damage {
+                kind: DamageKind::ProgramsApart | DamageKind::MarksWithoutThread | DamageKind::MarksLost { .. },
+                ..
+            }) => Severity::Note,
             Self::OneOfSeveral(_, kind) => kind.severity(),
             _ => Severity::Doubt,
         }

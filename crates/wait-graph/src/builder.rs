@@ -40,8 +40,11 @@ struct IntervalList {
 }
 
 impl Builder {
-    /// Adds the next event.
+    /// Adds the next event. A program's own marks are no part of the graph, nor of its time: they lie over it.
     pub fn push(&mut self, event: &Event) {
+        if matches!(event.kind, EventKind::UserMark(_) | EventKind::UserMarksLost { .. }) {
+            return;
+        }
         let at = event.at.on_reference_host();
         let graph = &mut self.store.graph;
         if graph.events == 0 {
