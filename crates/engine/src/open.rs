@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wakepath_event::{EventKind, EventSource, HostIndex};
+use wakepath_import::Lttng;
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
@@ -30,6 +31,27 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
         |done| progress(done, expected),
     );
     Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
+}
+
+/// Reads recordings for a question about programs' own marks, which a trace of programs alone answers too.
+///
+/// # Errors
+/// The errors of [`open_all`].
+pub fn open_marks(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
+    match (open_all(paths, progress), paths) {
+        (Err(OpenError::Trace(wakepath_import::OpenError::ProgramsOnly { .. })), [path]) => {
+            let source = Lttng::open_programs(path)?;
+            let mut builder = Builder::default();
+            let mut survey = Survey::default();
+            let damages = source.for_each(|event| {
+                builder.push(event);
+                survey.observe(event);
+            });
+            let problems = damages.into_iter().map(ProblemKind::Trace).collect();
+            Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
+        }
+        (opened, _) => opened,
+    }
 }
 
 /// Several hosts' recordings, and how their clocks relate.

@@ -99,7 +99,8 @@ impl ProblemKind {
             Self::ClockSet(_) | Self::CutOff => Severity::Note,
             // Programs' marks lie over an answer by the kernel's records, and change nothing in it.
             Self::Trace(Damage {
-                kind: DamageKind::ProgramsApart | DamageKind::MarksWithoutThread | DamageKind::MarksLost { .. },
+                kind:
+                    DamageKind::ProgramsApart | DamageKind::MarksWithoutThread | DamageKind::MarksLost { .. },
                 ..
             }) => Severity::Note,
             Self::OneOfSeveral(_, kind) => kind.severity(),

@@ -177,9 +177,9 @@ impl Survey {
             }
             EventKind::StackOf(_) => {}
             EventKind::UserMark(mark) => {
-                self.user_marks.marks.push((event.at, event.cpu, mark.as_ref().clone()));
+                self.user_marks.push(event.at, event.cpu, mark.as_ref().clone());
             }
-            EventKind::UserMarksLost { from, .. } => self.user_marks.losses.push((*from, event.at)),
+            EventKind::UserMarksLost { from, .. } => self.user_marks.lose(*from, event.at),
             EventKind::Function(call) => self.calls.push((event.at, *call)),
             EventKind::Goroutine(step) => self.goroutines.push((event.at, event.current, *step)),
             EventKind::BlockIssue(_)

@@ -1,6 +1,6 @@
 //! Programs' own marks, and the stretches between them.
 //!
-//! Two marks of a thread enclose a *state* if their names differ by their last word alone: `shop:order_begin` and `shop:order_end` enclose
+//! Two marks of a thread enclose a *state* if their names differ by their last word alone, and that begins and ends something: `shop:order_begin` and `shop:order_end` enclose
 //! `shop:order`. States nest. Fields called `id`, or with a name that ends in `_id`, must agree where both marks have them: a thread may
 //! work for several requests by turns. Each other stretch lies between two successive marks of one name in one thread.
 //!
@@ -16,8 +16,14 @@ use wakepath_wait_graph::{Occupant, ThreadIndex};
 use crate::Recorded;
 
 /// The last words of names that begin a state, each with those that end it.
-const PAIRS: [(&str, &[&str]); 4] =
-    [("begin", &["end"]), ("start", &["end", "stop"]), ("entry", &["exit"]), ("enter", &["exit", "leave"])];
+const PAIRS: [(&str, &[&str]); 5] = [
+    ("begin", &["end"]),
+    ("start", &["end", "stop"]),
+    ("entry", &["exit"]),
+    ("enter", &["exit", "leave"]),
+    // `lttng_ust_pthread:pthread_mutex_lock_req`: a wait for a mutex.
+    ("req", &["acq"]),
+];
 
 /// All marks of programs in a recording, in time order, and the losses among them.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +32,19 @@ pub struct UserMarks {
     pub marks: Vec<(Stamp<Local>, Cpu, UserMark)>,
     /// The times in which marks may be lost: after the first stamp, before the second.
     pub losses: Vec<(Stamp<Local>, Stamp<Local>)>,
+}
+
+impl UserMarks {
+    /// Adds the next mark. A stamp that goes back in time counts as the previous one.
+    pub fn push(&mut self, at: Stamp<Local>, cpu: Cpu, mark: UserMark) {
+        let at = self.marks.last().map_or(at, |&(last, ..)| last.max(at));
+        self.marks.push((at, cpu, mark));
+    }
+
+    /// Adds a loss.
+    pub fn lose(&mut self, from: Stamp<Local>, to: Stamp<Local>) {
+        self.losses.push((from.min(to), to));
+    }
 }
 
 /// A kind of stretch.
@@ -100,7 +119,9 @@ impl Roles {
         for (.., mark) in &marks.marks {
             seen.entry(mark.name.clone()).or_default();
         }
-        let word = |name: &Arc<str>| name.rsplit_once(['_', ':']).map(|(stem, word)| (stem.to_owned(), word.to_owned()));
+        let word = |name: &Arc<str>| {
+            name.rsplit_once(['_', ':']).map(|(stem, word)| (stem.to_owned(), word.to_owned()))
+        };
         let mut states: BTreeMap<String, [Vec<Arc<str>>; 2]> = BTreeMap::new();
         for begin in seen.keys() {
             let Some((stem, first)) = word(begin) else { continue };
@@ -209,7 +230,8 @@ impl Stretches {
             .flat_map(|((_, state), begun)| begun.into_iter().map(move |begin| (begin, state)))
             .collect();
         left.sort_unstable();
-        let end = marks.marks.last().map_or(Stamp::MAX, |&(at, ..)| at.max(Stamp::from_ns(recorded.to().ns())));
+        let end =
+            marks.marks.last().map_or(Stamp::MAX, |&(at, ..)| at.max(Stamp::from_ns(recorded.to().ns())));
         for (begin, state) in left {
             found.all.push(stretch(state, Some(begin), begin, measured(begin, end, StretchEnd::Open)));
         }

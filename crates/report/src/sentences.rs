@@ -235,6 +235,10 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::LinesUnreadable { count: 3, first: 17 }),
         trace(DamageKind::LinesLate { count: 1, first: 70_000 }),
         trace(DamageKind::RoundedStamps),
+        trace(DamageKind::ProgramsApart),
+        trace(DamageKind::MarksWithoutThread),
+        trace(DamageKind::MarksLost { count: None }),
+        trace(DamageKind::MarksLost { count: Some(12) }),
         ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
     ];
     let of = |kind| Problem::new(kind, Stamp::MIN, Stamp::MIN);

@@ -1,6 +1,6 @@
 //! Programs' own marks (LTTng-UST): their streams, read beside the kernel's on the same clock.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -11,8 +11,8 @@ use wakepath_ctf::plan::{FieldKind, Plan, Visitor};
 use wakepath_ctf::schema::Clock;
 use wakepath_ctf::stream::{Fault, Head, Item, Plans, Reader};
 use wakepath_event::{
-    CgroupId, Comm, Context, Cpu, Damage, DamageKind, Event, EventKind, MAX_MARK_FIELDS, MAX_MARK_TEXT, Mark, ThreadIdentity,
-    Tid, UserMark,
+    CgroupId, Comm, Context, Cpu, Damage, DamageKind, Event, EventKind, MAX_MARK_FIELDS, MAX_MARK_TEXT, Mark,
+    ThreadIdentity, Tid, UserMark,
 };
 
 use super::joined::Joined;
@@ -30,6 +30,10 @@ pub(super) struct Marks<'a> {
     cursors: Vec<Cursor<'a>>,
     damages: Vec<Damage>,
     lost: Lost,
+    /// The latest emitted stamp.
+    last: Stamp<Local>,
+    /// A stream is missing.
+    is_incomplete: bool,
 }
 
 /// The sum of all losses.
@@ -84,9 +88,11 @@ impl Class {
 
 /// Whether any class notes the thread with each mark.
 pub(super) fn names_threads(plans: &Plans) -> bool {
-    plans.metadata().streams.iter().any(|stream| {
-        stream.event_context.fields.iter().any(|field| field.shown() == "vtid")
-    })
+    plans
+        .metadata()
+        .streams
+        .iter()
+        .any(|stream| stream.event_context.fields.iter().any(|field| field.shown() == "vtid"))
 }
 
 /// Reads a stream.
@@ -94,6 +100,8 @@ struct Cursor<'a> {
     classes: &'a [Class],
     clock: Option<&'a Clock>,
     stream: &'a Joined,
+    /// The index of its folder.
+    folder: usize,
     reader: Reader<'a, &'a Joined>,
     cpu: Cpu,
     next: Option<Next>,
@@ -132,18 +140,24 @@ impl Classes {
 }
 
 impl<'a> Marks<'a> {
-    /// Opens all streams of these folders.
-    pub fn new(folders: &'a [StreamDirectory], classes: &'a [Classes]) -> Self {
-        let mut marks = Self { cursors: Vec::new(), damages: Vec::new(), lost: Lost::default() };
-        for (folder, classes) in folders.iter().zip(classes) {
+    /// Opens all streams of these folders. LTTng writes a stream for each CPU; `cpus` are those of the kernel's streams.
+    pub fn new(folders: &'a [StreamDirectory], classes: &'a [Classes], cpus: &BTreeSet<Cpu>) -> Self {
+        let mut marks = Self {
+            cursors: Vec::new(),
+            damages: Vec::new(),
+            lost: Lost::default(),
+            last: Stamp::MIN,
+            is_incomplete: false,
+        };
+        for (index, (folder, classes)) in folders.iter().zip(classes).enumerate() {
+            marks.is_incomplete |= lacks_a_cpu(&folder.streams, cpus);
             for stream in &folder.streams {
-                match Cursor::new(&folder.plans, &classes.0, stream) {
+                match Cursor::new(&folder.plans, &classes.0, stream, index) {
                     Ok(cursor) => marks.cursors.push(cursor),
                     Err(error) => {
                         let fault = DamageKind::Fault(crate::Fault::Io(error.to_string()).to_string());
                         marks.damages.push(Damage::in_file(Path::new(stream.name()), fault));
-                        marks.lost.any = true;
-                        marks.lost.uncounted = true;
+                        marks.is_incomplete = true;
                     }
                 }
             }
@@ -160,15 +174,38 @@ impl<'a> Marks<'a> {
     pub fn emit_until(&mut self, limit: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
         while let Some((_, index)) = self.next().filter(|&(at, _)| at <= limit) {
             if let Some(event) = self.cursors[index].take(&mut self.lost) {
+                self.last = self.last.max(event.at);
                 emit(&event);
             }
+        }
+    }
+
+    /// Emits the losses behind the last marks: of streams that end long before the others in their folder, and of missing streams. LTTng ends
+    /// all streams of a folder together.
+    fn emit_missing(&mut self, end: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
+        /// The time within which all streams end.
+        const MAX_APART_NS: u64 = 100_000_000;
+        let end = end.max(self.last);
+        let ends: Vec<_> =
+            self.cursors.iter().map(|cursor| (cursor.folder, cursor.complete_until())).collect();
+        let early = |&(folder, until): &(usize, Option<Stamp<Local>>)| {
+            let last =
+                ends.iter().filter(|(other, _)| *other == folder).filter_map(|(_, until)| *until).max();
+            until.filter(|until| last.is_some_and(|last| last.since(*until) > MAX_APART_NS))
+        };
+        let missing = self.is_incomplete.then_some(Stamp::MIN);
+        for from in ends.iter().filter_map(early).chain(missing) {
+            self.lost.any = true;
+            self.lost.uncounted = true;
+            let kind = EventKind::UserMarksLost { from, count: 0 };
+            emit(&Event { at: end, cpu: Cpu::UNKNOWN, context: Context::Task, current: Tid::IDLE, kind });
         }
     }
 
     /// Emits all marks of a trace without a kernel trace: the session's begin and end are its first and last mark, and its threads are
     /// known by the marks alone. Returns the damages.
     pub fn alone(self, folder: &Path, emit: &mut impl FnMut(&Event)) -> Vec<Damage> {
-        let Some((begin, _)) = self.next() else { return self.finish(folder, emit) };
+        let Some((begin, _)) = self.next() else { return self.finish(folder, Stamp::MIN, emit) };
         let session = |at, mark| {
             let kind = EventKind::Mark(mark);
             Event { at, cpu: Cpu::UNKNOWN, context: Context::Task, current: Tid::IDLE, kind }
@@ -185,14 +222,15 @@ impl<'a> Marks<'a> {
             }
             emit(event);
         };
-        let damages = self.finish(folder, &mut emit_all);
+        let damages = self.finish(folder, Stamp::MIN, &mut emit_all);
         emit(&session(end, Mark::Stopped));
         damages
     }
 
-    /// Emits all further marks, and returns the damages.
-    pub fn finish(mut self, folder: &Path, emit: &mut impl FnMut(&Event)) -> Vec<Damage> {
+    /// Emits all further marks, and returns the damages. `end` is the kernel's last event.
+    pub fn finish(mut self, folder: &Path, end: Stamp<Local>, emit: &mut impl FnMut(&Event)) -> Vec<Damage> {
         self.emit_until(Stamp::MAX, emit);
+        self.emit_missing(end, emit);
         let mut damages = self.damages;
         for cursor in self.cursors {
             let name = cursor.stream.name();
@@ -207,6 +245,19 @@ impl<'a> Marks<'a> {
         }
         damages
     }
+}
+
+/// Whether a channel has no stream for a CPU: one of these, or one below its largest.
+fn lacks_a_cpu(streams: &[Joined], cpus: &BTreeSet<Cpu>) -> bool {
+    let mut channels: BTreeMap<u64, BTreeSet<Cpu>> = BTreeMap::new();
+    for stream in streams {
+        let class = stream.first.and_then(|first| first.stream).unwrap_or(0);
+        channels.entry(class).or_default().insert(stream.cpu());
+    }
+    channels.into_values().filter(|found| !found.contains(&Cpu::UNKNOWN)).any(|found| {
+        let below = (0..found.last().map_or(0, |cpu| cpu.0)).map(Cpu);
+        cpus.iter().copied().chain(below).any(|cpu| !found.contains(&cpu))
+    })
 }
 
 /// The thread of a mark, in a trace without a kernel trace: its ids are those that the process sees.
@@ -228,11 +279,12 @@ fn introduction(mark: &UserMark, thread: Tid, at: Stamp<Local>) -> EventKind {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(plans: &'a Plans, classes: &'a [Class], stream: &'a Joined) -> io::Result<Self> {
+    fn new(plans: &'a Plans, classes: &'a [Class], stream: &'a Joined, folder: usize) -> io::Result<Self> {
         let mut cursor = Self {
             classes,
             clock: plans.class(0).and_then(|class| class.clock),
             stream,
+            folder,
             reader: Reader::new(plans, stream)?,
             cpu: stream.cpu(),
             next: None,
@@ -247,9 +299,13 @@ impl<'a> Cursor<'a> {
         if let Some(begin) = stream.first.filter(|first| first.sequence.is_some_and(|number| number > 0))
             && let Some(to) = begin.begin
         {
-            cursor.behind_loss = match cursor.next {
-                Some(Next::Mark(head)) => Some(head),
-                _ => None,
+            let to = match cursor.next {
+                Some(Next::Mark(head)) => {
+                    cursor.behind_loss = Some(head);
+                    to.min(head.stamp)
+                }
+                Some(Next::Lost { to: later, .. }) => to.max(later),
+                None => to,
             };
             cursor.next = Some(Next::Lost { from: 0, to, count: 0 });
         }
@@ -258,6 +314,10 @@ impl<'a> Cursor<'a> {
 
     fn ns(&self, ticks: u64) -> Stamp<Local> {
         Stamp::from_ns(self.clock.map_or(ticks, |clock| clock.ns(ticks)))
+    }
+
+    fn complete_until(&self) -> Option<Stamp<Local>> {
+        self.complete_until.map(|ticks| self.ns(ticks))
     }
 
     fn at(&self) -> Option<Stamp<Local>> {

@@ -161,7 +161,9 @@ impl EventSource for Lttng {
     fn read(&self, mut emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
         let mut damages = self.damages.clone();
         let classes: Vec<_> = self.marks.iter().map(|part| Classes::new(&part.plans)).collect();
-        let mut marks = Marks::new(&self.marks, &classes);
+        let kernel = self.kernel.iter().flat_map(|part| &part.streams);
+        let cpus = kernel.map(Joined::cpu).filter(|cpu| *cpu != Cpu::UNKNOWN).collect();
+        let mut marks = Marks::new(&self.marks, &classes, &cpus);
         if self.kernel.is_empty() {
             damages.extend(marks.alone(&self.description.path, &mut emit));
             return damages;
@@ -198,7 +200,7 @@ impl EventSource for Lttng {
         for cursor in cursors {
             damages.extend(cursor.damages());
         }
-        damages.extend(marks.finish(&self.description.path, &mut raw));
+        damages.extend(marks.finish(&self.description.path, end.get(), &mut raw));
         if !self.kernel.is_empty() {
             damages.extend(normaliser.doubts(&self.description.path, self.streams));
         }
@@ -232,9 +234,10 @@ impl Lttng {
     /// Adds the programs' traces whose clock is the kernel's; without a kernel trace, the first's.
     fn add_programs(&mut self, programs: Vec<Parts>) -> Result<(), OpenError> {
         let boot = |metadata: &Metadata| metadata.clocks.first().and_then(|clock| clock.uuid);
-        let first = self.kernel.first().map_or_else(|| programs.first().map(|part| &part.metadata), |part| {
-            Some(part.plans.metadata())
-        });
+        let first = self
+            .kernel
+            .first()
+            .map_or_else(|| programs.first().map(|part| &part.metadata), |part| Some(part.plans.metadata()));
         // LTTng notes the boot id as its clock's uuid: the monotonic clock is the same throughout a boot.
         let clock = first.and_then(boot);
         for part in programs {
