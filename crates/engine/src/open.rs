@@ -105,7 +105,8 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, next| match next {
         hosts::Next::Event(event) => {
             survey.observe_on(host, event);
-            if host == HostIndex::default() || !matches!(event.kind, EventKind::Clocks(_)) {
+            let is_mark = matches!(event.kind, EventKind::UserMark(_) | EventKind::UserMarksLost { .. });
+            if !is_mark && (host == HostIndex::default() || !matches!(event.kind, EventKind::Clocks(_))) {
                 builder.push(event);
                 begins[usize::from(host.0)].get_or_insert(event.at.on_reference_host());
             }

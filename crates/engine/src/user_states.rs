@@ -25,6 +25,8 @@ pub struct UserState {
     pub total_ns: u64,
     /// Further states during the window that are not measured, for lost marks.
     pub unseen: u64,
+    /// The times in which the thread was in that state during the window, in order, without overlaps.
+    pub times: Vec<(Stamp<Reference>, Stamp<Reference>)>,
     /// The path's part in that state, as a path of its own.
     part: Path,
 }
@@ -56,10 +58,10 @@ pub(crate) fn user_states(recorded: &Recorded, stretches: &Stretches, path: &Pat
     let mut found: Vec<_> = states
         .into_iter()
         .map(|((name, thread), (count, unseen, times))| {
-            let part =
-                part_within(path, union(times), |segment| thread == own || segment.thread == Some(thread));
+            let times = union(times);
+            let part = part_within(path, &times, |segment| thread == own || segment.thread == Some(thread));
             let total_ns = part.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
-            UserState { name: stretches.names[name].0.clone(), thread, count, total_ns, unseen, part }
+            UserState { name: stretches.names[name].0.clone(), thread, count, total_ns, unseen, times, part }
         })
         .filter(|state| state.total_ns > 0 || state.thread == own)
         .collect();
@@ -83,11 +85,11 @@ fn union(mut times: Vec<(Stamp<Reference>, Stamp<Reference>)>) -> Vec<(Stamp<Ref
 /// The path's segments within these times, cut to them.
 fn part_within(
     path: &Path,
-    times: Vec<(Stamp<Reference>, Stamp<Reference>)>,
+    times: &[(Stamp<Reference>, Stamp<Reference>)],
     is_meant: impl Fn(&Segment) -> bool,
 ) -> Path {
     let mut segments = Vec::new();
-    for (from, to) in times {
+    for &(from, to) in times.iter().filter(|(from, to)| from < to) {
         let first = path.segments.partition_point(|segment| segment.to <= from);
         let within = path.segments[first..].iter().take_while(|segment| segment.from < to);
         segments.extend(within.filter(|segment| is_meant(segment)).map(|segment| Segment {

@@ -66,6 +66,11 @@ impl ProblemKind {
     pub const fn lacks_cpus(&self) -> bool {
         matches!(self, Self::Trace(Damage { kind: DamageKind::CpusUnrecorded { .. }, .. }))
     }
+
+    /// Whether programs were traced without the kernel.
+    pub const fn lacks_the_kernel(&self) -> bool {
+        matches!(self, Self::Trace(Damage { kind: DamageKind::ProgramsAlone, .. }))
+    }
 }
 
 impl Problem {
@@ -100,7 +105,10 @@ impl ProblemKind {
             // Programs' marks lie over an answer by the kernel's records, and change nothing in it.
             Self::Trace(Damage {
                 kind:
-                    DamageKind::ProgramsApart | DamageKind::MarksWithoutThread | DamageKind::MarksLost { .. },
+                    DamageKind::ProgramsAlone
+                    | DamageKind::ProgramsApart
+                    | DamageKind::MarksWithoutThread
+                    | DamageKind::MarksLost { .. },
                 ..
             }) => Severity::Note,
             Self::OneOfSeveral(_, kind) => kind.severity(),

@@ -36,8 +36,12 @@ pub struct UserMarks {
 
 impl UserMarks {
     /// Adds the next mark. A stamp that goes back in time counts as the previous one.
-    pub fn push(&mut self, at: Stamp<Local>, cpu: Cpu, mark: UserMark) {
+    pub fn push(&mut self, at: Stamp<Local>, cpu: Cpu, mut mark: UserMark) {
         let at = self.marks.last().map_or(at, |&(last, ..)| last.max(at));
+        // Only ids are needed: all marks stay in memory.
+        if mark.fields.iter().any(|(name, _)| !is_id(name)) {
+            mark.fields = mark.fields.into_iter().filter(|(name, _)| is_id(name)).collect();
+        }
         self.marks.push((at, cpu, mark));
     }
 
@@ -153,9 +157,13 @@ impl Roles {
     }
 }
 
+/// Whether a field says which work a mark belongs to.
+fn is_id(name: &str) -> bool {
+    name == "id" || name.ends_with("_id")
+}
+
 /// Whether two marks may enclose the same work: no id in both differs.
 fn is_same_work(begin: &UserMark, end: &UserMark) -> bool {
-    let is_id = |name: &str| name == "id" || name.ends_with("_id");
     begin.fields.iter().filter(|(name, _)| is_id(name)).all(|(name, value)| {
         end.fields.iter().find(|(other, _)| other == name).is_none_or(|(_, other)| other == value)
     })

@@ -235,6 +235,7 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::LinesUnreadable { count: 3, first: 17 }),
         trace(DamageKind::LinesLate { count: 1, first: 70_000 }),
         trace(DamageKind::RoundedStamps),
+        trace(DamageKind::ProgramsAlone),
         trace(DamageKind::ProgramsApart),
         trace(DamageKind::MarksWithoutThread),
         trace(DamageKind::MarksLost { count: None }),

@@ -103,7 +103,9 @@ pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failur
     if let Some(path) = &asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;
     }
-    Ok(exit_code::for_answer(is_doubtful(&latency.head), arguments.strict))
+    let with_marks = asked.targets.iter().any(|target| target.starts_with("ust:"));
+    let marks_lost = with_marks && !recorded.survey.user_marks.losses.is_empty();
+    Ok(exit_code::for_answer(is_doubtful(&latency.head) || marks_lost, arguments.strict))
 }
 
 fn failure(error: RecordedLatencyError) -> Failure {

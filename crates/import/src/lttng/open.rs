@@ -17,7 +17,8 @@ use wakepath_event::{
 use super::cursor::{Cursor, emit_missing_ends, merge, miss_begins};
 use super::fields::{Values, wanted};
 use super::joined::{Joined, StreamFile, join};
-use super::marks::{Classes, Marks, names_threads};
+use super::mark_fields::{Classes, names_threads};
+use super::marks::Marks;
 use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, StateEvidence, WakeupBy};
 use crate::tracepoint::Tracepoint;

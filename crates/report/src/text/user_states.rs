@@ -50,3 +50,27 @@ fn words(answer: &PathAnswer, state: &UserState) -> String {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::sample::marked_path;
+    use crate::screen::Layout;
+    use crate::text::{Source, path};
+
+    #[test]
+    fn states_stand_under_the_rows_with_what_was_measured_in_them() {
+        marked_path(|answer| {
+            let text = path(answer, Source::Read(""), Layout::PLAIN);
+            let states: Vec<_> =
+                text.lines().skip_while(|line| !line.contains("own states")).take(5).collect();
+            expect![[r#"
+                 share     time  programs' own states over this path (LTTng-UST), most time first
+                 85.0%   850 ns  shop:read\x1b of reader (10), once: the largest part waiting until SIGALRM from a
+                                 timer cut the wait short (94.1%)
+                  0.0%     0 ns  shop:open of reader (10), 0 times and 1 time not measured
+            "#]].assert_eq(&states.join("\n"));
+        });
+    }
+}

@@ -22,6 +22,10 @@ pub enum RecordedLatencyError {
     NoSpans,
     #[error("no program's own marks were recorded")]
     NoMarks,
+    #[error(
+        "the programs' own marks are not read: the trace does not show that their clock is the kernel trace's"
+    )]
+    MarksApart,
     #[error("segments belong to the path of a thread: choose the threads")]
     NoThreads,
     #[error("{slices} time slices are too many: at most {MAX_SLICES} are shown")]

@@ -1,12 +1,13 @@
 //! Counts the stretches between programs' own marks.
 
+use wakepath_event::{Damage, DamageKind};
 use wakepath_loaded::{StretchEnd, StretchKind, Stretches};
 
 use super::counting::{Counters, Ending};
 use super::resolve::TargetKind;
 use super::threads::SelectedThreads;
-use crate::Recorded;
 use crate::latency::Distribution;
+use crate::{ProblemKind, Recorded};
 
 /// Counts the stretches of the chosen threads.
 pub(super) fn count(stretches: &Stretches, threads: &SelectedThreads, counters: &mut Counters) {
@@ -46,6 +47,15 @@ pub(super) fn notes(
     if kind == StretchKind::Interval && found.unseen > 0 {
         notes.push(String::from("a time counts as unseen if marks in it were lost"));
     }
+    let lost = recorded.problems.iter().find_map(|problem| match &problem.kind {
+        ProblemKind::Trace(Damage { kind: DamageKind::MarksLost { count }, .. }) => Some(*count),
+        _ => None,
+    });
+    match lost {
+        Some(Some(count)) => notes.push(format!("at least {count} of all programs' marks are lost")),
+        Some(None) => notes.push(String::from("an unknown number of all programs' marks is lost")),
+        None => {}
+    }
     if stretches.threadless > 0 {
         notes.push(format!(
             "{} marks name no thread and are not counted: lttng add-context -u -t vpid -t vtid, before tracing starts",
@@ -58,7 +68,7 @@ pub(super) fn notes(
             stretches.unplaced
         ));
     }
-    if recorded.graph.cpus().next().is_none() {
+    if recorded.problems.iter().any(|problem| problem.kind.lacks_the_kernel()) {
         notes.push(String::from(
             "why these times were long is not in the trace: record the kernel beside the programs \
              (lttng enable-event --kernel sched_switch,sched_waking,sched_wakeup_new)",

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use wakepath_critical_path::SegmentKind;
-use wakepath_event::HostIndex;
+use wakepath_event::{Damage, DamageKind, HostIndex};
 use wakepath_functions::{Pattern, Target as FunctionTarget};
 use wakepath_loaded::{StretchKind, Stretches};
 
 use super::error::RecordedLatencyError;
-use crate::Recorded;
 use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, matching_calls};
 use crate::latency::{LatencySource, TargetError};
 use crate::requests::{OperationIndex, Traced};
+use crate::{Problem, ProblemKind, Recorded};
 
 /// A target's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,7 +99,7 @@ pub(super) fn resolve(
             Ok(targets(&pattern, found))
         }
         Target::Span(pattern) => Ok(spans(traced, &pattern)?),
-        Target::User(pattern) => user(stretches, &pattern),
+        Target::User(pattern) => user(recorded, stretches, &pattern),
         Target::KernelFunction(_) | Target::Function => functions(recorded, text),
     }
 }
@@ -171,6 +171,7 @@ fn spans(traced: Option<&Traced>, pattern: &Pattern) -> Result<Vec<RecordedTarge
 
 /// Stretches between programs' marks, by their names. A name may be a state's and a mark's: both are meant.
 fn user(
+    recorded: &Recorded,
     stretches: Option<&Stretches>,
     pattern: &Pattern,
 ) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
@@ -178,7 +179,13 @@ fn user(
     const MAX_LISTED: usize = 40;
     let names = stretches.map_or(&[][..], |stretches| &stretches.names);
     if names.is_empty() {
-        return Err(RecordedLatencyError::NoMarks);
+        let is_apart = |problem: &Problem| {
+            matches!(problem.kind, ProblemKind::Trace(Damage { kind: DamageKind::ProgramsApart, .. }))
+        };
+        return Err(match recorded.problems.iter().any(is_apart) {
+            true => RecordedLatencyError::MarksApart,
+            false => RecordedLatencyError::NoMarks,
+        });
     }
     let meant = names.iter().enumerate().filter(|(_, (name, _))| pattern.matches(name));
     let found = meant.map(|(index, (name, kind))| (format!("ust:{name}"), TargetKind::User(index, *kind)));

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, SignalSender, Via};
-use wakepath_engine::{Answer, PathQuery, Problem, ProblemKind, Recorded, Subject};
-use wakepath_event::{Comm, Context, Cpu, EventKind, FlowId, LostRecords, SignalEffect, Tid, UserMark};
-use wakepath_loaded::testing::{event, read};
+use wakepath_engine::{Problem, ProblemKind};
+use wakepath_event::{Comm, Context, Cpu, FlowId, LostRecords, SignalEffect, Tid};
 use wakepath_wait_graph::{Loss, TimerPurpose};
 
 use super::*;
 use crate::json::shape;
-use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
+use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, marked_path, path_of};
 use wakepath_findings::testing::{FUTEX, FinishedStory, Story, call, checkout, checkout_stacks, disk};
 
 /// The document, which fits its shape.
@@ -92,23 +91,6 @@ fn everything() -> FinishedStory {
     story.finish()
 }
 
-/// A thread marks its own state, with a name that holds a control character.
-fn marked() -> Recorded {
-    let mark = |name: &str| {
-        let name = format!("shop:read\u{1b}_{name}").into();
-        let (process, thread) = (Some(Tid(10)), Some(Tid(10)));
-        EventKind::UserMark(Box::new(UserMark { name, process, thread, fields: Box::default() }))
-    };
-    let mut events = wakepath_scenario::text::parse(CUT_SHORT).expect("a trace").events;
-    events.extend([(50, mark("begin")), (900, mark("end"))].map(|(at, mark)| event(at, 9, 0, mark)));
-    events.sort_by_key(|event| event.at);
-    read(&events)
-}
-
-fn of_thread(tid: u32) -> PathQuery {
-    PathQuery { subject: Subject::Tid(Tid(tid)), ..PathQuery::default() }
-}
-
 #[test]
 fn documents_keep_the_contract() {
     let everything = everything();
@@ -132,14 +114,14 @@ fn documents_keep_the_contract() {
     for answer in [&full, &bare] {
         document(answer);
     }
-    let marked = marked();
-    let Ok(Answer::Paths(answers)) = wakepath_engine::path(&marked, &of_thread(10)) else { panic!("a path") };
-    let state = &document(&answers[0])["user_states"][0];
-    assert_eq!(
-        (&state["name"], &state["tid"], &state["count"]),
-        (&"shop:read\u{1b}".into(), &10.into(), &1.into())
-    );
-    assert_eq!(state["total_ns"], 850);
+    marked_path(|marked| {
+        let state = &document(marked)["user_states"][0];
+        assert_eq!(
+            (&state["name"], &state["tid"], &state["count"]),
+            (&"shop:read\u{1b}".into(), &10.into(), &1.into())
+        );
+        assert_eq!(state["total_ns"], 850);
+    });
     path_of(DEADLOCK, 12, |hung| {
         let document = document(hung);
         assert_eq!(document["still_waiting"]["lock"]["owner"]["tid"], 10);
