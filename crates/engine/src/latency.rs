@@ -34,7 +34,7 @@ pub enum LatencySource {
     Spans,
     /// Programs' own states, each between two marks.
     UserStates,
-    /// The times between two successive marks of a program's thread.
+    /// The times between two successive marks by a thread.
     UserMarks,
 }
 

@@ -33,10 +33,10 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
 }
 
-/// Reads recordings for a question about programs' own marks, which a trace of programs alone answers too.
+/// Reads recordings for a question about programs' own marks. Programs' traces without the kernel's answer it too.
 ///
 /// # Errors
-/// The errors of [`open_all`].
+/// As [`open_all`].
 pub fn open_marks(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     match (open_all(paths, progress), paths) {
         (Err(OpenError::Trace(wakepath_import::OpenError::ProgramsOnly { .. })), [path]) => {

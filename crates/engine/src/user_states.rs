@@ -1,5 +1,5 @@
-//! Programs' own states and marks over a path, in the spirit of G15 section 5.4.4: intervals between user-space events as an overlay of
-//! the kernel's trace.
+//! Programs' own states and marks over a path, after G15 section 5.4.4: intervals between user-space events, laid
+//! over the kernel's trace.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,26 +12,26 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::{PathAnswer, Recorded};
 
-/// A state of a thread, over a path.
+/// A thread's state, over a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserState {
-    /// The state: the common part of the names of the marks around it.
+    /// The state: the common part in the names around it.
     pub name: String,
-    /// The thread in that state.
+    /// The thread in this state.
     pub thread: ThreadIndex,
-    /// How often it was in that state during the window.
+    /// Its number during the window.
     pub count: u64,
-    /// The path's time in that state, ns: the thread itself was on the path, or the path explains its time.
+    /// The path's time in this state, ns: the thread itself was on the path, or the path explains its time.
     pub total_ns: u64,
-    /// Further states during the window that are not measured, for lost marks.
+    /// Further states during the window, not measured for lost marks.
     pub unseen: u64,
-    /// The times in which the thread was in that state during the window, in order, without overlaps.
+    /// The thread's times in this state during the window, in order, without overlaps.
     pub times: Vec<(Stamp<Reference>, Stamp<Reference>)>,
-    /// The path's part in that state, as a path of its own.
+    /// The path's part in this state, as another path.
     part: Path,
 }
 
-/// All states of the path's threads in a window, most time first.
+/// All states on a path, most time first.
 pub(crate) fn user_states(recorded: &Recorded, stretches: &Stretches, path: &Path) -> Vec<UserState> {
     let Window { from, to, thread: own } = path.window;
     let mut states: BTreeMap<(usize, ThreadIndex), (u64, u64, Vec<(Stamp<Reference>, Stamp<Reference>)>)> =
@@ -114,7 +114,7 @@ impl PathAnswer<'_> {
         Evidence { path: &state.part, ..self.evidence() }
     }
 
-    /// The largest part of the path in a state.
+    /// The path's largest part in a state.
     pub fn largest_in(&self, state: &UserState) -> Option<Finding> {
         let waits = LastWaits { still_waiting: None, killed: None };
         PathFindings::new(&self.evidence_in(state), waits, None).rows.into_iter().next()
@@ -149,7 +149,7 @@ mod tests {
 
     type State = (String, u32, [u64; 3]);
 
-    /// The states over the path of a thread: name, thread, and count, time and unseen.
+    /// The states over a thread's path: name, thread, and count, time and unseen.
     fn states(
         tid: u32,
         marks: &[(u64, u32, &str)],

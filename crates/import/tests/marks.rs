@@ -9,7 +9,7 @@ use wakepath_import::Lttng;
 const BOOT: &str = "2a6422d0-6cee-11e0-8c08-cb07d7b3a564";
 const OTHER_BOOT: &str = "3a6422d0-6cee-11e0-8c08-cb07d7b3a564";
 
-/// The metadata of a trace: its domain, the id of its clock, the stream's event context, and the events.
+/// A trace's metadata: its domain, its clock's id, the stream's event context, and the events.
 fn metadata(domain: &str, clock: &str, context: &str, events: &str) -> String {
     let clock = if clock.is_empty() { String::new() } else { format!("uuid = \"{clock}\";") };
     format!(
@@ -61,7 +61,7 @@ fn write(folder: &Path, name: &str, metadata: &str, streams: &[Vec<u8>]) {
     }
 }
 
-/// A session's folder, with these streams of marks: the kernel's trace reaches from 10 to 90.
+/// A session's folder, with these marks' streams: the kernel's trace reaches from 10 to 90.
 fn session(clock: &str, context: &str, marks: &[Vec<u8>]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a directory");
     let switches = packet([0, 0, 0, 10, 90], &[&[1, 10, 0, 1, 7], &[1, 50, 7, 1, 8], &[1, 90, 8, 1, 0]]);
@@ -184,7 +184,7 @@ fn a_cpu_without_a_stream_and_a_stream_that_ends_early_have_lost_marks() {
     assert_eq!(marks, ["55 c1 shop:order_end 70/7 id=1", "0 to 90: 0 lost"]);
     assert_eq!(kinds(&damages), [DamageKind::MarksLost { count: None }]);
 
-    // In a clock of 1000 ticks a second, 40 to 60 is 20 ms, 40 to 250 is 210 ms.
+    // At 1000 ticks a second, 40 to 60 is 20 ms, 40 to 250 is 210 ms.
     for (last, lost) in [(60, 0), (250, 1)] {
         let folder = tempfile::tempdir().expect("a directory");
         let slow = metadata("ust", BOOT, CONTEXT, MARKS).replace("offset =", "freq = 1000; offset =");

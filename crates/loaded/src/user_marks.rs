@@ -1,8 +1,8 @@
 //! Programs' own marks, and the stretches between them.
 //!
-//! Two marks of a thread enclose a *state* if their names differ by their last word alone, and that begins and ends something: `shop:order_begin` and `shop:order_end` enclose
-//! `shop:order`. States nest. Fields called `id`, or with a name that ends in `_id`, must agree where both marks have them: a thread may
-//! work for several requests by turns. Each other stretch lies between two successive marks of one name in one thread.
+//! Two marks of a thread enclose a *state* if their names differ by a last word that begins or ends something: `shop:order_begin` and `shop:order_end` enclose
+//! `shop:order`. States nest. Fields called `id`, or with a name in `_id`, must agree where both marks have them: a thread may
+//! work for several requests by turns. Each other stretch lies between a thread's successive marks with a common name.
 //!
 //! Lost marks leave a stretch unmeasured: its end may be another's.
 
@@ -15,7 +15,7 @@ use wakepath_wait_graph::{Occupant, ThreadIndex};
 
 use crate::Recorded;
 
-/// The last words of names that begin a state, each with those that end it.
+/// The last words in names: each beginning, with its ends.
 const PAIRS: [(&str, &[&str]); 5] = [
     ("begin", &["end"]),
     ("start", &["end", "stop"]),
@@ -25,17 +25,17 @@ const PAIRS: [(&str, &[&str]); 5] = [
     ("req", &["acq"]),
 ];
 
-/// All marks of programs in a recording, in time order, and the losses among them.
+/// All programs' marks in a recording, in time order, and the losses among them.
 #[derive(Debug, Clone, Default)]
 pub struct UserMarks {
-    /// The marks: time, CPU of the buffer, mark.
+    /// The marks: time, the buffer's CPU, mark.
     pub marks: Vec<(Stamp<Local>, Cpu, UserMark)>,
     /// The times in which marks may be lost: after the first stamp, before the second.
     pub losses: Vec<(Stamp<Local>, Stamp<Local>)>,
 }
 
 impl UserMarks {
-    /// Adds the next mark. A stamp that goes back in time counts as the previous one.
+    /// Adds the next mark. A stamp that goes back in time counts as the previous stamp.
     pub fn push(&mut self, at: Stamp<Local>, cpu: Cpu, mut mark: UserMark) {
         let at = self.marks.last().map_or(at, |&(last, ..)| last.max(at));
         // Only ids are needed: all marks stay in memory.
@@ -51,12 +51,12 @@ impl UserMarks {
     }
 }
 
-/// A kind of stretch.
+/// A stretch's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StretchKind {
-    /// Between two marks that begin and end a state.
+    /// Between a state's first and last mark.
     State,
-    /// Between two successive marks of the same name.
+    /// Between two successive marks with the same name.
     Interval,
 }
 
@@ -71,7 +71,7 @@ pub enum StretchEnd {
     Unseen,
 }
 
-/// A stretch between two marks of a thread.
+/// A stretch between a thread's marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
     /// The index in [`Stretches::names`].
@@ -80,7 +80,7 @@ pub struct Stretch {
     pub thread: Option<ThreadIndex>,
     /// The first mark's time, if seen.
     pub from: Option<Stamp<Reference>>,
-    /// The last mark's time; of an open stretch its first.
+    /// The last mark's time; the first mark's for an open stretch.
     pub to: Stamp<Reference>,
     /// Its end.
     pub end: StretchEnd,
@@ -91,7 +91,7 @@ pub struct Stretch {
 pub struct Stretches {
     /// The names, in order.
     pub names: Vec<(String, StretchKind)>,
-    /// In the order of their last marks; open ones last.
+    /// By their last marks; open stretches come last.
     pub all: Vec<Stretch>,
     /// The marks without a noted thread.
     pub threadless: u64,
@@ -102,7 +102,7 @@ pub struct Stretches {
 /// A program's thread, by the ids in its marks.
 type Key = (Option<Tid>, Tid);
 
-/// The meaning of a mark's name.
+/// A mark's meaning, by its name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Role {
     interval: usize,
@@ -253,7 +253,7 @@ impl Stretches {
 }
 
 /// Each mark's thread, and the number of marks without a known thread. A mark has ids in its process's pid namespace, which other processes may
-/// have too: the thread must live then. The thread that had the mark's CPU then proves it; if most of a thread's marks contradict, none
+/// have too: the thread must live then. The thread on the mark's CPU proves it; if most marks by a thread contradict, none
 /// is believed.
 fn threads(recorded: &Recorded) -> (Vec<Option<ThreadIndex>>, u64) {
     let graph = &recorded.graph;

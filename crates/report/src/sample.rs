@@ -132,7 +132,7 @@ pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
     }
 }
 
-/// The path of a thread that marks its own states, one with a control character in its name; marks are lost in another.
+/// The path of a thread with its own states: a name has a control character, and marks are lost in another state.
 pub fn marked_path(look: impl Fn(&PathAnswer)) {
     let mark = |name: &str| {
         let name = format!("shop:{name}").into();

@@ -40,7 +40,7 @@ struct IntervalList {
 }
 
 impl Builder {
-    /// Adds the next event. A program's own marks are no part of the graph, nor of its time: they lie over it.
+    /// Adds the next event. Programs' own marks lie over the graph, and change neither it nor its time.
     pub fn push(&mut self, event: &Event) {
         if matches!(event.kind, EventKind::UserMark(_) | EventKind::UserMarksLost { .. }) {
             return;

@@ -1,4 +1,4 @@
-//! The meaning of the fields of programs' marks, and their values.
+//! The fields in programs' marks: meaning and values.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use wakepath_event::{MAX_MARK_FIELDS, MAX_MARK_TEXT, Tid};
 
 use crate::kind::tid;
 
-/// The providers of the tracer itself: their events describe the process, and mark nothing in its work.
+/// The tracer's own providers: their events describe the process, and mark nothing in its work.
 const OWN_PROVIDERS: [&str; 2] = ["lttng_ust_statedump:", "lttng_ust_lib:"];
 
-/// A class of marks.
+/// A mark's class.
 pub(super) struct Class {
     /// `None` for the tracer's own events.
     pub name: Option<Arc<str>>,
@@ -41,7 +41,7 @@ impl Class {
             match path.as_str() {
                 "context.vtid" => Meaning::Thread,
                 "context.vpid" => Meaning::Process,
-                // The lengths of sequences begin with a second underscore.
+                // A sequence's length begins with a second underscore.
                 name if is_plain && !name.contains('.') && !name.starts_with('_') => {
                     payload += 1;
                     if payload > MAX_MARK_FIELDS { Meaning::Nothing } else { Meaning::Payload(path.into()) }
@@ -54,7 +54,7 @@ impl Class {
     }
 }
 
-/// The classes of a folder, for [`Marks::new`].
+/// A folder's classes.
 pub(super) struct Classes(pub Vec<Class>);
 
 impl Classes {

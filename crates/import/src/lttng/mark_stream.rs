@@ -1,4 +1,4 @@
-//! A stream file of programs' marks: its marks, losses and damages in order.
+//! A stream with programs' marks: its marks, losses and damages in order.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::mark_fields::{Class, Values};
 /// The limit on listed damages in a stream.
 const MAX_DAMAGES: usize = 100;
 
-/// The sum of all losses.
+/// All losses, added up.
 #[derive(Default)]
 pub(super) struct Lost {
     pub any: bool,
@@ -27,12 +27,12 @@ pub(super) struct Cursor<'a> {
     classes: &'a [Class],
     clock: Option<&'a Clock>,
     pub stream: &'a Joined,
-    /// The index of its folder.
+    /// Its folder's index.
     pub folder: usize,
     reader: Reader<'a, &'a Joined>,
     cpu: Cpu,
     next: Option<Next>,
-    /// An event behind a loss that was found at it.
+    /// The mark behind a loss.
     behind_loss: Option<Head>,
     faulted: Option<u64>,
     /// The stamp up to which the stream holds all marks, ticks.
@@ -161,7 +161,7 @@ impl<'a> Cursor<'a> {
         self.damages.push(Damage { packet, ..damage });
     }
 
-    /// The next item as an event; `None` for an event of the tracer itself, or with unreadable fields.
+    /// The next item as an event; `None` for the tracer's own event, or with unreadable fields.
     pub fn take(&mut self, sum: &mut Lost) -> Option<Event> {
         let next = self.next?;
         let kind = match next {

@@ -13,7 +13,7 @@ use super::mark_fields::Classes;
 use super::mark_stream::{Cursor, Lost};
 use super::open::StreamDirectory;
 
-/// Reads all streams with marks, in the order of their stamps.
+/// Reads all streams with marks, in time order.
 pub(super) struct Marks<'a> {
     cursors: Vec<Cursor<'a>>,
     damages: Vec<Damage>,
@@ -25,7 +25,7 @@ pub(super) struct Marks<'a> {
 }
 
 impl<'a> Marks<'a> {
-    /// Opens all streams of these folders. LTTng writes a stream for each CPU; `cpus` are those of the kernel's streams.
+    /// Opens all streams in these folders. LTTng writes a stream for each CPU; the kernel has streams for `cpus`.
     pub fn new(folders: &'a [StreamDirectory], classes: &'a [Classes], cpus: &BTreeSet<Cpu>) -> Self {
         let mut marks = Self {
             cursors: Vec::new(),
@@ -65,8 +65,8 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Emits the losses behind the last marks: of streams that end long before the others in their folder, and of missing streams. LTTng ends
-    /// all streams of a folder together.
+    /// Emits the losses behind the last marks: for streams with an early end, and for missing streams. LTTng ends all streams in a folder
+    /// together.
     fn emit_missing(&mut self, end: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
         /// The time within which all streams end.
         const MAX_APART_NS: u64 = 100_000_000;
@@ -87,7 +87,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Emits all marks of a trace without a kernel trace: the session's begin and end are its first and last mark, and its threads are
+    /// Emits all marks, without a kernel trace: the session's begin and end are its first and last mark, and its threads are
     /// known by the marks alone. Returns the damages.
     pub fn alone(self, folder: &Path, emit: &mut impl FnMut(&Event)) -> Vec<Damage> {
         let Some((begin, _)) = self.next() else { return self.finish(folder, Stamp::MIN, emit) };
@@ -133,7 +133,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// Whether a channel has no stream for a CPU: one of these, or one below its largest.
+/// Whether a channel has no stream for one of these CPUs, or for a number below its largest.
 fn lacks_a_cpu(streams: &[Joined], cpus: &BTreeSet<Cpu>) -> bool {
     let mut channels: BTreeMap<u64, BTreeSet<Cpu>> = BTreeMap::new();
     for stream in streams {
@@ -146,7 +146,7 @@ fn lacks_a_cpu(streams: &[Joined], cpus: &BTreeSet<Cpu>) -> bool {
     })
 }
 
-/// The thread of a mark, in a trace without a kernel trace: its ids are those that the process sees.
+/// A mark's thread, without a kernel trace: it has the ids seen by the process.
 fn introduction(mark: &UserMark, thread: Tid, at: Stamp<Local>) -> EventKind {
     let process = mark.process.unwrap_or(thread);
     let identity = ThreadIdentity {

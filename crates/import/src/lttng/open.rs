@@ -57,7 +57,7 @@ pub struct Lttng {
 #[derive(Debug)]
 pub(super) struct StreamDirectory {
     pub plans: Plans,
-    /// The kinds of its tracepoints; none in a program's trace.
+    /// Its tracepoints' kinds; none in a program's trace.
     kinds: Vec<Kind>,
     pub streams: Vec<Joined>,
 }
@@ -257,7 +257,7 @@ impl Lttng {
         Ok(())
     }
 
-    /// Opens stream files, and joins those of one stream. Also returns the files' number.
+    /// Opens stream files, and joins each stream's files. Also returns the files' number.
     fn open_streams(
         &mut self,
         plans: &Plans,
@@ -402,7 +402,7 @@ impl Lttng {
     }
 }
 
-/// Adds a folder to the parts of its trace.
+/// Adds a folder to its trace's parts.
 fn place(directory: Directory, folder: PathBuf, parts: &mut Vec<Parts>) {
     let Directory { metadata, streams } = directory;
     let is_same = |part: &&mut Parts| metadata.uuid.is_some() && part.metadata.uuid == metadata.uuid;

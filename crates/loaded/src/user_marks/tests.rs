@@ -5,7 +5,7 @@ use wakepath_event::{Event, EventKind};
 use super::*;
 use crate::testing::{event, read};
 
-/// Marks of a thread: time, name, thread, and the value of the field `id`, or 0 for none.
+/// Marks: time, name, thread, and the field `id`, or 0 for none.
 fn marks(marks: &[(u64, &str, u32, u32)]) -> Vec<Event> {
     let one = |&(at, name, thread, id): &(u64, &str, u32, u32)| {
         let fields: Vec<(Arc<str>, Box<str>)> =
@@ -97,7 +97,7 @@ fn a_stretch_in_which_marks_may_be_lost_is_not_measured() {
         (70, "a:x_end", 7, 0),
         (80, "a:x_begin", 7, 0),
     ]);
-    // Between the first and the second mark of 30 to 50; and one that begins and ends at marks around it.
+    // Between the marks at 30 and 50; and a loss from mark to mark.
     events.push(lost(40, 45));
     events.push(lost(20, 30));
     events.push(lost(85, 90));
@@ -122,7 +122,7 @@ const TWO_NAMESPACES: &str = "
     3 c2 idle switch other
 ";
 
-/// The tids of the threads that made these marks: CPU, thread, process.
+/// The tids of these marks' threads: CPU, thread, process.
 fn placed(marks: &[(u16, u32, Option<u32>)]) -> (Vec<Option<u32>>, u64) {
     let mut events = wakepath_scenario::text::parse(TWO_NAMESPACES).expect("a trace").events;
     for (at, &(cpu, thread, process)) in (10..).zip(marks) {
@@ -150,7 +150,7 @@ fn the_thread_of_a_mark_is_the_one_with_its_number_that_had_its_cpu() {
     assert_eq!(placed(&[(2, 9, None)]), (vec![None], 1), "none has the number");
     // Another thread had the CPU each time: a number by chance.
     assert_eq!(placed(&[(0, 8, None), (1, 8, None)]), (vec![None, None], 2));
-    // A mark may stand in the buffer of the CPU that its thread has just left.
+    // A mark may stand in its thread's previous CPU's buffer.
     assert_eq!(placed(&[(2, 8, None), (0, 8, None), (2, 8, None)]), (vec![Some(8); 3], 0));
     assert_eq!(placed(&[(2, 8, Some(99))]), (vec![None], 1), "the number is another process's thread's");
 }

@@ -67,13 +67,13 @@ fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()
     Ok(())
 }
 
-/// A track for each of the programs' own states.
+/// A track for each own state.
 fn user_states(answer: &PathAnswer, group: u64, n: u64, trace: &mut Trace) -> io::Result<()> {
     for (state, number) in answer.user_states.iter().zip(0..MAX_USER_STATES) {
         let name = escape(state.name.as_bytes());
         let thread = answer.thread(state.thread);
         let shown = format!("{name} in {}", wording::who(answer.recorded, &thread));
-        // Numbers that no other track has, as above.
+        // Numbers apart from all other tracks', as above.
         let track = 0x7573_7400_0000_0000 + n * MAX_USER_STATES + number;
         let described = describe(track, &shown).number(5, group);
         trace.packet(packet_at(answer.path.window.from.ns()).message(60, &described))?;

@@ -1,4 +1,4 @@
-//! Programs' own states over a path, as lines of the first screen.
+//! Programs' own states over a path, as lines on the first screen.
 
 use wakepath_engine::{PathAnswer, UserState};
 
@@ -33,16 +33,18 @@ pub fn user_states(screen: &mut Screen, answer: &PathAnswer, column: usize) {
 /// `shop:order of worker (224), 3 times, mostly waiting for disk sda (61%)`.
 fn words(answer: &PathAnswer, state: &UserState) -> String {
     let thread = answer.thread(state.thread);
-    let times = if state.count == 1 { String::from("once") } else { count(state.count, "time") };
+    let times = |n: u64| if n == 1 { String::from("once") } else { count(n, "time") };
+    let seen = match (state.count, state.unseen) {
+        (n, 0) => times(n),
+        (0, unseen) => format!("{}, not measured", times(unseen)),
+        (n, unseen) => format!("{} and {} not measured", times(n), times(unseen)),
+    };
     let mut words = format!(
-        "{} of {} ({}), {times}",
+        "{} of {} ({}), {seen}",
         escape(state.name.as_bytes()),
         wording::named(thread.comm),
         thread.tid.number()
     );
-    if state.unseen > 0 {
-        words += &format!(" and {} not measured", count(state.unseen, "time"));
-    }
     if let Some(largest) = answer.largest_in(state) {
         let (_, what) = wording::row(&answer.evidence_in(state), &largest.key, &largest.row);
         let share = percent_text(largest.row.total_ns, state.total_ns);
@@ -69,7 +71,7 @@ mod tests {
                  share     time  programs' own states over this path (LTTng-UST), most time first
                  85.0%   850 ns  shop:read\x1b of reader (10), once: the largest part waiting until SIGALRM from a
                                  timer cut the wait short (94.1%)
-                  0.0%     0 ns  shop:open of reader (10), 0 times and 1 time not measured
+                  0.0%     0 ns  shop:open of reader (10), once, not measured
             "#]].assert_eq(&states.join("\n"));
         });
     }

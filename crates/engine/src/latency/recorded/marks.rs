@@ -9,7 +9,7 @@ use super::threads::SelectedThreads;
 use crate::latency::Distribution;
 use crate::{ProblemKind, Recorded};
 
-/// Counts the stretches of the chosen threads.
+/// Counts the chosen threads' stretches.
 pub(super) fn count(stretches: &Stretches, threads: &SelectedThreads, counters: &mut Counters) {
     for stretch in &stretches.all {
         if !threads.contain_if_known(stretch.thread) {
@@ -25,7 +25,7 @@ pub(super) fn count(stretches: &Stretches, threads: &SelectedThreads, counters: 
     }
 }
 
-/// Sentences about limits to the meaning of the stretches of a name.
+/// Sentences about limits to the meaning of a name's stretches.
 pub(super) fn notes(
     recorded: &Recorded,
     stretches: &Stretches,

@@ -30,7 +30,7 @@ pub(super) enum TargetKind {
     Segment(SegmentKind),
     /// An operation's spans.
     Span(OperationIndex),
-    /// Stretches between programs' marks, by the index of their name.
+    /// Stretches between programs' marks, by their name's index.
     User(usize, StretchKind),
 }
 
@@ -175,7 +175,7 @@ fn user(
     stretches: Option<&Stretches>,
     pattern: &Pattern,
 ) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
-    /// A program has few names of its own.
+    /// A program has few own names.
     const MAX_LISTED: usize = 40;
     let names = stretches.map_or(&[][..], |stretches| &stretches.names);
     if names.is_empty() {

@@ -7,30 +7,30 @@ use super::{Documents, WhoseJson, findings};
 use crate::json::text;
 use crate::wording;
 
-/// A state of a thread, over the path.
+/// A thread's state, over the path.
 #[derive(Serialize)]
 pub struct UserStateJson<'a> {
     name: String,
     #[serde(flatten)]
     whose: WhoseJson<'a>,
-    /// How often the thread was in that state.
+    /// Its number.
     count: u64,
     /// Further states, not measured for lost marks.
     unseen: u64,
-    /// The path's time in that state.
+    /// The path's time in this state.
     total_ns: u64,
     share: f64,
-    /// The largest part of that time; null without time.
+    /// The largest part; null without time.
     largest: Option<LargestJson>,
 }
 
-/// The row with most of a state's time.
+/// The row with a state's largest part.
 #[derive(Serialize)]
 struct LargestJson {
     code: &'static str,
     what: String,
     total_ns: u64,
-    /// Its part of the state's time.
+    /// Its part in the state's time.
     share: f64,
 }
 
