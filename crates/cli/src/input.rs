@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use wakepath_engine::{Recorded, open_all};
+use wakepath_engine::{Recorded, open_all, open_marks};
 
 use crate::failure::Failure;
 
@@ -27,12 +27,24 @@ pub const DEFAULT: &str = "./wakepath.rec";
 impl Input {
     /// Reads the recordings. Shows progress on a terminal if reading takes long.
     pub fn read(&self) -> Result<Recorded, Failure> {
+        self.read_by(|recordings, progress| open_all(recordings, progress))
+    }
+
+    /// Reads the recordings for a question about programs' own marks alone.
+    pub fn read_marks(&self) -> Result<Recorded, Failure> {
+        self.read_by(|recordings, progress| open_marks(recordings, progress))
+    }
+
+    fn read_by<E: Into<Failure>>(
+        &self,
+        open: impl FnOnce(&[PathBuf], &mut dyn FnMut(u64, u64)) -> Result<Recorded, E>,
+    ) -> Result<Recorded, Failure> {
         let mut progress = Progress::new();
         let default = [PathBuf::from(DEFAULT)];
         let recordings = if self.recordings.is_empty() { &default[..] } else { &self.recordings };
-        let recorded = open_all(recordings, |done, total| progress.show(done, total));
+        let recorded = open(recordings, &mut |done, total| progress.show(done, total));
         progress.end();
-        Ok(recorded?)
+        recorded.map_err(Into::into)
     }
 
     /// The recordings as words for a command line: none for the default recording.

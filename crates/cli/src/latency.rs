@@ -32,7 +32,9 @@ use recorded::RecordedArguments;
 ///
 /// In a recording (`-i REC`), a TARGET is a function whose calls were recorded (`record --call`), `runqueue`, locks and
 /// disks as before, waits in a system call (`blocked:read`, `blocked:*`), path segments of the chosen threads, by their
-/// kind (`segment:timer`, `segment:*`), or a service's spans (`span:SERVICE/OPERATION`).
+/// kind (`segment:timer`, `segment:*`), a service's spans (`span:SERVICE/OPERATION`), or a program's own marks from
+/// LTTng-UST: `ust:PROVIDER:NAME` counts the states from NAME_begin to NAME_end (also _start and _stop, _entry and
+/// _exit), and for a single mark the times from each to the same thread's next one; `ust:*` counts all.
 #[derive(Debug, Args)]
 #[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 #[cfg_attr(not(feature = "collect"), allow(dead_code, reason = "only counting asks for them"))]
@@ -133,6 +135,7 @@ Examples:
   wakepath latency -i wakepath.rec runqueue lock -p 912
                                                        how long did this server wait, when it was recorded?
   wakepath latency -i wakepath.rec 'segment:*' --comm postgres
+  wakepath latency -i lttng-traces/shop 'ust:shop:*'   how long were the program's own states?
 
   wakepath latency --compare before.json after.json    and did they change?
 

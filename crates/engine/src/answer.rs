@@ -10,7 +10,7 @@ use wakepath_findings::{
 };
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Window};
+use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, UserState, Window};
 
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct PathAnswer<'r> {
     pub sampled: Sampled,
     /// The places in the code where the path's waits began and were ended, where recorded.
     pub stacks: Stacks,
+    /// Programs' own states over the path, most time first; empty where programs were not traced.
+    pub user_states: Vec<UserState>,
     /// The recording behind the answer.
     pub recorded: &'r Recorded,
     /// Made on first use: there may be thousands of paths, a path for each call.
@@ -144,6 +146,7 @@ impl<'r> PathAnswer<'r> {
             deadlocks: Vec::new(),
             sampled,
             stacks,
+            user_states: Vec::new(),
             recorded,
             findings: OnceLock::new(),
         }

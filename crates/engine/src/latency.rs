@@ -32,6 +32,10 @@ pub enum LatencySource {
     Segments,
     /// Distributed tracing's spans.
     Spans,
+    /// Programs' own states, each between two marks.
+    UserStates,
+    /// The times between two successive marks by a thread.
+    UserMarks,
 }
 
 /// A target's latencies.

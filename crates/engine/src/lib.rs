@@ -25,6 +25,7 @@ pub mod requests;
 mod source;
 pub mod spans;
 mod time_spec;
+mod user_states;
 pub mod watch;
 
 pub use answer::{Head, IfJoined, NextQuestion, NextThread, PathAnswer, Question};
@@ -35,12 +36,13 @@ pub use calls::{
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use cost::{Cost, CostInKernel, CostOfKind};
 pub use info::{InfoAnswer, info};
-pub use open::{Synchronised, open, open_all, sync};
+pub use open::{Synchronised, open, open_all, open_marks, sync};
 pub use overview::Overview;
 pub use path::{Answer, path};
 pub use query::{PathQuery, QueryError, Scope, Subject, is_meant};
 pub use source::{OpenError, is_recording};
 pub use time_spec::{TimeSpec, TimeSpecError, duration};
+pub use user_states::UserState;
 pub use wakepath_critical_path::{Algorithm, Severity, Window};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};

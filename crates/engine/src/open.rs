@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wakepath_event::{EventKind, EventSource, HostIndex};
+use wakepath_import::Lttng;
 use wakepath_import::perf::by_run;
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
@@ -34,6 +35,27 @@ fn read_one(source: &Source, mut progress: impl FnMut(u64, u64)) -> Result<Recor
         |done| progress(done, expected),
     );
     Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
+}
+
+/// Reads recordings for a question about programs' own marks. Programs' traces without the kernel's answer it too.
+///
+/// # Errors
+/// As [`open_all`].
+pub fn open_marks(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
+    match (open_all(paths, progress), paths) {
+        (Err(OpenError::Trace(wakepath_import::OpenError::ProgramsOnly { .. })), [path]) => {
+            let source = Lttng::open_programs(path)?;
+            let mut builder = Builder::default();
+            let mut survey = Survey::default();
+            let damages = source.for_each(|event| {
+                builder.push(event);
+                survey.observe(event);
+            });
+            let problems = damages.into_iter().map(ProblemKind::Trace).collect();
+            Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
+        }
+        (opened, _) => opened,
+    }
 }
 
 /// Several hosts' recordings, and how their clocks relate.
@@ -88,7 +110,8 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, next| match next {
         hosts::Next::Event(event) => {
             survey.observe_on(host, event);
-            if host == HostIndex::default() || !matches!(event.kind, EventKind::Clocks(_)) {
+            let is_mark = matches!(event.kind, EventKind::UserMark(_) | EventKind::UserMarksLost { .. });
+            if !is_mark && (host == HostIndex::default() || !matches!(event.kind, EventKind::Clocks(_))) {
                 builder.push(event);
                 begins[usize::from(host.0)].get_or_insert(event.at.on_reference_host());
             }

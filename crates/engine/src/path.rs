@@ -4,12 +4,14 @@ use wakepath_critical_path::{
     Algorithm, HandOvers, NoHandOvers, Path, Segment, Timeouts, Window, active_with, contributors, exact,
 };
 use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
+use wakepath_loaded::Stretches;
 use wakepath_wait_graph::Graph;
 
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::overview::overview;
 use crate::query::{Selection, range, select};
+use crate::user_states::user_states;
 use crate::{
     CodeNames, IfJoined, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
     Recorded, Stacks, problem, sampled,
@@ -32,9 +34,12 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
     match select(recorded, query)? {
         Selection::Windows(windows) => {
             let mut names = code_names(recorded);
-            let answers = windows
-                .into_iter()
-                .map(|(window, question)| explain(recorded, query.algorithm, window, question, &mut names));
+            let stretches = Stretches::new(recorded);
+            let answers = windows.into_iter().map(|(window, question)| {
+                let answer = explain(recorded, query.algorithm, window, question, &mut names);
+                let user_states = user_states(recorded, &stretches, &answer.path);
+                PathAnswer { user_states, ..answer }
+            });
             Ok(Answer::Paths(answers.collect()))
         }
         Selection::Threads(scope, threads) => {

@@ -89,6 +89,17 @@ pub enum DamageKind {
     },
     /// The stamps have microseconds only.
     RoundedStamps,
+    /// Programs' traces, without a kernel trace beside them.
+    ProgramsAlone,
+    /// Programs' traces are not joined to the kernel's: their clocks are not known to be the same.
+    ProgramsApart,
+    /// A programs' trace notes no thread with its marks.
+    MarksWithoutThread,
+    /// Programs' own marks are missing: their stretches across the loss are not measured.
+    MarksLost {
+        /// The number, if the tracer counted all of them.
+        count: Option<u64>,
+    },
 }
 
 impl Damage {

@@ -17,6 +17,7 @@ mod source;
 mod stack;
 mod state;
 mod thread_context;
+mod user_mark;
 
 pub use call::{Call, LockWord, WaitEnd};
 pub use context::{Context, Softirq};
@@ -30,6 +31,7 @@ pub use source::{ClockId, Description, EventSource, Format, HostIdentity, Record
 pub use stack::{Stack, StackCounts, StackId, UnwindCounts};
 pub use state::{BlockedState, SwitchOut};
 pub use thread_context::{MAX_ATTRIBUTE_BYTES, ThreadAttribute, ThreadContext};
+pub use user_mark::{MAX_MARK_FIELDS, MAX_MARK_TEXT, UserMark};
 
 use wakepath_clock::{Local, Stamp};
 
@@ -208,6 +210,15 @@ pub enum EventKind {
     Mapping(Mapping),
     /// A fact about the session itself.
     Mark(Mark),
+    /// A program's own mark. [`Event::cpu`] is the CPU in whose buffer it stands; the mark names its thread, not [`Event::current`].
+    UserMark(Box<UserMark>),
+    /// Programs' own marks were lost: on this event's CPU, or on any if the CPU is unknown.
+    UserMarksLost {
+        /// The earliest time at which a mark may have been lost; the event's stamp is the latest.
+        from: Stamp<Local>,
+        /// The number of lost marks; 0 if not known.
+        count: u64,
+    },
 }
 
 /// A request to a block device.

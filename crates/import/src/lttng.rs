@@ -3,6 +3,9 @@
 mod cursor;
 mod fields;
 mod joined;
+mod mark_fields;
+mod mark_stream;
+mod marks;
 mod open;
 
 pub use fields::wanted;

@@ -24,6 +24,8 @@ pub enum EncodeError {
     NoSuchState(SwitchOut),
     #[error("no record holds that a CPU is not recorded")]
     Unrecorded,
+    #[error("no record holds a mark that a program made itself")]
+    UserMark,
 }
 
 /// Makes records from events: the records that user space contributes to a recording, and those from
@@ -283,6 +285,7 @@ impl Encoder {
                 Kind::Loss
             }
             EventKind::Unrecorded => return Err(EncodeError::Unrecorded),
+            EventKind::UserMark(_) | EventKind::UserMarksLost { .. } => return Err(EncodeError::UserMark),
             EventKind::Clocks(clocks) => {
                 w.u64(clocks.boottime_ns);
                 w.u64(clocks.realtime_ns);

@@ -23,6 +23,7 @@ mod syscall;
 pub mod testing;
 mod thread;
 mod unit;
+mod user_marks;
 mod wall_clock;
 
 pub use code::CodeNames;
@@ -42,4 +43,5 @@ pub use survey::{Command, Counts, FrameCounts, OtherHost, Session, Survey};
 pub use syscall::CallSet;
 pub use thread::{ThreadInfo, worker_family};
 pub use unit::Unit;
+pub use user_marks::{Stretch, StretchEnd, StretchKind, Stretches, UserMarks};
 pub use wall_clock::WallClock;

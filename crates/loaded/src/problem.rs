@@ -66,6 +66,11 @@ impl ProblemKind {
     pub const fn lacks_cpus(&self) -> bool {
         matches!(self, Self::Trace(Damage { kind: DamageKind::CpusUnrecorded { .. }, .. }))
     }
+
+    /// Whether programs were traced without the kernel.
+    pub const fn lacks_the_kernel(&self) -> bool {
+        matches!(self, Self::Trace(Damage { kind: DamageKind::ProgramsAlone, .. }))
+    }
 }
 
 impl Problem {
@@ -97,6 +102,15 @@ impl ProblemKind {
             // The counts are for the whole machine. A tenth could change which function is named first.
             Self::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
             Self::ClockSet(_) | Self::CutOff => Severity::Note,
+            // Programs' marks lie over an answer by the kernel's records, and change nothing in it.
+            Self::Trace(Damage {
+                kind:
+                    DamageKind::ProgramsAlone
+                    | DamageKind::ProgramsApart
+                    | DamageKind::MarksWithoutThread
+                    | DamageKind::MarksLost { .. },
+                ..
+            }) => Severity::Note,
             Self::OneOfSeveral(_, kind) => kind.severity(),
             _ => Severity::Doubt,
         }

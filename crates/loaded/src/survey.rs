@@ -11,7 +11,7 @@ use wakepath_event::{
 
 use crate::contexts::Contexts;
 use crate::intervals::Intervals;
-use crate::{Name, Names};
+use crate::{Name, Names, UserMarks};
 
 /// Everything in a recording outside the graph.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +32,8 @@ pub struct Survey {
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// Threads' contexts, as they were read.
     pub contexts: Contexts,
+    /// Programs' own marks.
+    pub user_marks: UserMarks,
     /// Goroutine steps, each with the current thread.
     pub goroutines: Vec<(Stamp<Local>, Tid, GoroutineStep)>,
     /// Disk requests and waits for kernel locks.
@@ -174,6 +176,10 @@ impl Survey {
                 self.names.observe(event);
             }
             EventKind::StackOf(_) => {}
+            EventKind::UserMark(mark) => {
+                self.user_marks.push(event.at, event.cpu, mark.as_ref().clone());
+            }
+            EventKind::UserMarksLost { from, .. } => self.user_marks.lose(*from, event.at),
             EventKind::Function(call) => self.calls.push((event.at, *call)),
             EventKind::Goroutine(step) => self.goroutines.push((event.at, event.current, *step)),
             EventKind::BlockIssue(_)
@@ -311,6 +317,8 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Goroutine(_) => "goroutine",
         EventKind::Stolen(_) => "stolen",
         EventKind::Signal(_) => "signal",
+        EventKind::UserMark(_) => "user_mark",
+        EventKind::UserMarksLost { .. } => "user_marks_lost",
     }
 }
 

@@ -53,6 +53,10 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
             DamageKind::LinesUnreadable { .. } => "lines_unreadable",
             DamageKind::LinesLate { .. } => "lines_late",
             DamageKind::RoundedStamps => "rounded_stamps",
+            DamageKind::ProgramsAlone => "programs_alone",
+            DamageKind::ProgramsApart => "programs_apart",
+            DamageKind::MarksWithoutThread => "marks_without_thread",
+            DamageKind::MarksLost { .. } => "marks_lost",
         },
         ProblemKind::OneOfSeveral(_, kind) => code(kind),
     }
@@ -241,6 +245,22 @@ fn in_trace(damage: &DamageKind) -> String {
             "the stamps are exact to 1 us: shorter times read as 0 or 1 us (print nanoseconds: perf script --ns, \
              trace-cmd report -t; or give the binary file)",
         ),
+        DamageKind::ProgramsAlone => String::from(
+            "programs were traced without the kernel, so that why a time was long is not known: record the kernel beside \
+             them (lttng enable-event --kernel sched_switch,sched_waking,sched_wakeup_new)",
+        ),
+        DamageKind::ProgramsApart => String::from(
+            "the programs' marks here are not read: the trace does not show that its clock is the kernel trace's",
+        ),
+        DamageKind::MarksWithoutThread => String::from(
+            "the programs' marks here do not name their threads: record them with lttng add-context -u -t vpid -t vtid",
+        ),
+        DamageKind::MarksLost { count: lost } => {
+            let lost = lost.map_or(String::from("some of"), |lost| format!("{lost} or more of"));
+            format!(
+                "{lost} the programs' marks are lost: a program's state in which one may be missing is not measured"
+            )
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use wakepath_engine::{
 };
 use wakepath_event::{
     CallEnd, CostKind, Event, EventKind, FileName, FunctionCall, KernelCost, Mapping, NameSpace, Stack, Tid,
+    UserMark,
 };
 use wakepath_findings::testing::{FinishedStory, REALTIME};
 
@@ -126,6 +127,33 @@ thread reader tid=10
 pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
     let query = PathQuery { subject: Subject::Tid(Tid(tid)), ..PathQuery::default() };
     match path(&trace(text), &query) {
+        Ok(Answer::Paths(paths)) => paths.iter().for_each(look),
+        other => panic!("a path, not {other:?}"),
+    }
+}
+
+/// The path of a thread with its own states: a name has a control character, and marks are lost in another state.
+pub fn marked_path(look: impl Fn(&PathAnswer)) {
+    let mark = |name: &str| {
+        let name = format!("shop:{name}").into();
+        let (process, thread) = (Some(Tid(10)), Some(Tid(10)));
+        EventKind::UserMark(Box::new(UserMark { name, process, thread, fields: Box::default() }))
+    };
+    let lost = EventKind::UserMarksLost { from: Stamp::from_ns(20), count: 1 };
+    let mut events = wakepath_scenario::text::parse(CUT_SHORT).expect("a trace").events;
+    events.extend(
+        [
+            (10, mark("open_begin")),
+            (30, lost),
+            (40, mark("open_end")),
+            (50, mark("read\u{1b}_begin")),
+            (900, mark("read\u{1b}_end")),
+        ]
+        .map(|(at, kind)| wakepath_loaded::testing::event(at, 9, 0, kind)),
+    );
+    events.sort_by_key(|event| event.at);
+    let query = PathQuery { subject: Subject::Tid(Tid(10)), ..PathQuery::default() };
+    match path(&wakepath_loaded::testing::read(&events), &query) {
         Ok(Answer::Paths(paths)) => paths.iter().for_each(look),
         other => panic!("a path, not {other:?}"),
     }

@@ -236,6 +236,11 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::LinesUnreadable { count: 3, first: 17 }),
         trace(DamageKind::LinesLate { count: 1, first: 70_000 }),
         trace(DamageKind::RoundedStamps),
+        trace(DamageKind::ProgramsAlone),
+        trace(DamageKind::ProgramsApart),
+        trace(DamageKind::MarksWithoutThread),
+        trace(DamageKind::MarksLost { count: None }),
+        trace(DamageKind::MarksLost { count: Some(12) }),
         ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
         // The file's own name is not said twice.
         ProblemKind::OneOfSeveral("perf.data".into(), Box::new(trace(DamageKind::NoWakings))),

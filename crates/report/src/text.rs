@@ -20,6 +20,7 @@ mod spans;
 mod sync;
 mod time_outs;
 mod tree;
+mod user_states;
 mod watch;
 
 pub use calls::calls;

@@ -34,7 +34,9 @@ use crate::units::duration;
 
 /// The extent of an answer about all threads.
 pub(crate) fn all_threads(problems: &[Problem]) -> &'static str {
-    if problems.iter().any(|problem| problem.kind.lacks_cpus()) {
+    if problems.iter().any(|problem| problem.kind.lacks_the_kernel()) {
+        "the traced programs"
+    } else if problems.iter().any(|problem| problem.kind.lacks_cpus()) {
         "the recorded CPUs"
     } else {
         "the whole machine"

@@ -142,6 +142,8 @@ impl Numbering {
                 };
             }
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
+            EventKind::UserMark(mark) => mark.process.iter_mut().chain(&mut mark.thread).for_each(on),
+            EventKind::UserMarksLost { from, .. } => *from = clock(*from),
             // The first process's id carries the host.
             EventKind::Mark(Mark::Started) | EventKind::Unrecorded => event.current = Tid(1).on(host),
             // These marks are about the host's own recording.

@@ -273,6 +273,8 @@ impl Timeline {
             | EventKind::Clocks(_)
             | EventKind::Name(..)
             | EventKind::Mapping(_)
+            | EventKind::UserMark(_)
+            | EventKind::UserMarksLost { .. }
             | EventKind::Mark(_) => {}
         }
     }

@@ -66,8 +66,11 @@ impl IntervalList {
 }
 
 impl Builder {
-    /// Adds the next event.
+    /// Adds the next event. Programs' own marks lie over the graph, and change neither it nor its time.
     pub fn push(&mut self, event: &Event) {
+        if matches!(event.kind, EventKind::UserMark(_) | EventKind::UserMarksLost { .. }) {
+            return;
+        }
         let at = event.at.on_reference_host();
         let graph = &mut self.store.graph;
         if graph.events == 0 {

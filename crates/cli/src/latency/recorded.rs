@@ -87,7 +87,9 @@ pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failur
     }
     let with_spans = asked.targets.iter().any(|target| target.starts_with("span:"));
     let traced = with_spans.then(|| traced(&recordings, &files)).transpose().map_err(spans_failure)?;
-    let recorded = Input { recordings }.read()?;
+    let input = Input { recordings };
+    let only_marks = asked.targets.iter().all(|target| target.starts_with("ust:"));
+    let recorded = if only_marks { input.read_marks()? } else { input.read()? };
     let query = RecordedQuery {
         targets: asked.targets.clone(),
         threads: arguments.threads(asked),
@@ -101,7 +103,9 @@ pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failur
     if let Some(path) = &asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;
     }
-    Ok(exit_code::for_answer(is_doubtful(&latency.head), arguments.strict))
+    let with_marks = asked.targets.iter().any(|target| target.starts_with("ust:"));
+    let marks_lost = with_marks && !recorded.survey.user_marks.losses.is_empty();
+    Ok(exit_code::for_answer(is_doubtful(&latency.head) || marks_lost, arguments.strict))
 }
 
 fn failure(error: RecordedLatencyError) -> Failure {
@@ -112,7 +116,7 @@ fn failure(error: RecordedLatencyError) -> Failure {
     let hint = match &error {
         RecordedLatencyError::Target(TargetError::NotATarget(_)) => String::from(
             "a target is FUNCTION, runqueue, disk, disk:NAME, lock, lock:user, lock:kernel, blocked:CALL, \
-             segment:KIND or span:SERVICE/OPERATION; wakepath latency --help explains each",
+             segment:KIND, span:SERVICE/OPERATION or ust:PROVIDER:NAME; wakepath latency --help explains each",
         ),
         RecordedLatencyError::NoCalls(target) => format!("wakepath record --call {target} records them"),
         RecordedLatencyError::SystemCall(name) => format!(
@@ -121,6 +125,9 @@ fn failure(error: RecordedLatencyError) -> Failure {
         RecordedLatencyError::NoSpans => {
             String::from("record with `wakepath record --otlp`, or give a file with spans as another -i")
         }
+        RecordedLatencyError::NoMarks => String::from(
+            "record them with LTTng, in the kernel's session: lttng enable-event -u 'PROVIDER:*', and lttng add-context -u -t vpid -t vtid",
+        ),
         RecordedLatencyError::NoThreads => String::from("choose them by --comm, --tid, --cgroup or -p"),
         _ => String::new(),
     };

@@ -227,3 +227,84 @@ fn nothing_is_known_of_a_cpu_after_the_end_of_its_stream() {
         assert!(ran(&document) <= ran(&whole), "{} {}", ran(&document), ran(&whole));
     }
 }
+
+/// A request as the traced program printed it: its number, its begin (s) and its length (ms), on its own clock.
+fn printed_requests(text: &str) -> Vec<(u64, f64, f64)> {
+    let requests = text.lines().filter(|line| line.starts_with("req "));
+    let value = |line: &str, key: &str| {
+        let value = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        value.and_then(|value| value.parse().ok()).expect("a number")
+    };
+    let number =
+        |line: &str| line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a number");
+    requests.map(|line| (number(line), value(line, "mono"), value(line, "dur_ms"))).collect()
+}
+
+#[test]
+fn a_programs_states_are_as_long_as_the_program_printed_and_lie_over_its_path() {
+    let Some(folder) = traces("requests marked by LTTng-UST are as long as their program says") else {
+        return;
+    };
+    let session = "lttng-ust-app/ctf";
+    let printed =
+        std::fs::read_to_string(folder.join("lttng-ust-app/workload.out")).expect("the program's words");
+    let requests = printed_requests(&printed);
+    assert_eq!(requests.len(), 9);
+    // The program takes its times outside its marks, and prints them with 1 us.
+    let around = 0.0..1.0;
+    for whom in [&["-a"][..], &["--tid", "224"]] {
+        let told = document(&folder, &[&["latency", "ust:rca:req", "-i", session], whom].concat());
+        let target = &list(&told["targets"])[0];
+        assert_eq!((&target["of"], &target["count"]), (&"user_states".into(), &9.into()), "{target}");
+        assert_eq!((&target["open"], &target["unseen"]), (&0.into(), &0.into()));
+        let sum: f64 = target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a sum");
+        let all: f64 = requests.iter().map(|(.., ms)| ms).sum();
+        assert!((0.0..2.0).contains(&(all - sum / 1e6)), "{sum} ns of {all} ms");
+    }
+    // The worker alone serves requests.
+    let (refused, _) = (document(&folder, &["latency", "ust:rca:req", "-i", session, "--tid", "220"]), ());
+    assert_eq!(list(&refused["targets"])[0]["count"], 0);
+    for (number, begin, ms) in requests {
+        let origin: f64 = {
+            let path = document(&folder, &["path", "--tid", "224", session]);
+            path["origin_ns"].as_str().and_then(|ns| ns.parse().ok()).expect("a number")
+        };
+        let from = begin - origin / 1e9;
+        let window = [format!("{from:.6}"), format!("{:.6}", from + ms / 1e3)];
+        let asked = ["path", "--tid", "224", "--from", &window[0], "--to", &window[1], session];
+        let path = document(&folder, &asked);
+        let states = list(&path["user_states"]);
+        let state = states.iter().find(|state| state["name"] == "rca:req").expect("the request's state");
+        assert_eq!((&state["tid"], &state["count"], &state["unseen"]), (&224.into(), &1.into(), &0.into()));
+        let in_state = state["total_ns"].as_f64().expect("a number") / 1e6;
+        assert!(around.contains(&(ms - in_state)), "request {number}: {in_state} ms of {ms} ms");
+        // 0, 3, 6: it sleeps; 1, 4, 7: another thread has its mutex and sleeps; 2, 5, 8: it runs.
+        let code = &state["largest"]["code"];
+        let expected = match number % 3 {
+            0 => &["timer", "timed_out", "timer_ready"][..],
+            1 => &["process", "timer", "timed_out", "timer_ready"],
+            _ => &["running"],
+        };
+        assert!(expected.iter().any(|one| code == one), "request {number}: {state}");
+    }
+}
+
+#[test]
+fn programs_traced_alone_answer_for_their_states_and_for_no_path() {
+    let Some(folder) = traces("a trace of programs alone says what it lacks") else { return };
+    let alone = "lttng-ust-app/ctf/ust";
+    let told = document(&folder, &["latency", "ust:rca:req", "-i", alone]);
+    let beside = document(&folder, &["latency", "ust:rca:req", "-i", "lttng-ust-app/ctf"]);
+    let [target, other] = [&told, &beside].map(|told| list(&told["targets"])[0].clone());
+    assert_eq!((&target["count"], &target["sum"]), (&other["count"], &other["sum"]));
+    let lacks = |target: &serde_json::Value| {
+        list(&target["notes"])
+            .iter()
+            .any(|note| note.as_str().is_some_and(|note| note.contains("record the kernel")))
+    };
+    assert_eq!([&target, &other].map(lacks), [true, false]);
+    let (_, refused) = run(&folder, &["path", alone], 3);
+    assert!(refused.contains("traces of programs only") && refused.contains("sched_switch"), "{refused}");
+    let (_, unknown) = run(&folder, &["latency", "ust:rca:nothing", "-i", alone], 2);
+    assert!(unknown.contains("`ust:rca:queue_push`") && unknown.contains("`ust:rca:req`"), "{unknown}");
+}

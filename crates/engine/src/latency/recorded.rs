@@ -8,6 +8,7 @@
 
 mod counting;
 mod error;
+mod marks;
 mod resolve;
 mod states;
 mod threads;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Basis, active};
 use wakepath_event::{CallEnd, HostIndex};
+use wakepath_loaded::Stretches;
 
 use super::Distribution;
 use super::target::LockKind;
@@ -83,14 +85,16 @@ pub fn recorded_latency_with(
     traced: Option<&Traced>,
     query: &RecordedQuery,
 ) -> Result<RecordedLatency, RecordedLatencyError> {
-    if recorded.graph.events() == 0 {
+    if recorded.graph.events() == 0 && recorded.survey.user_marks.marks.is_empty() {
         return Err(QueryError::NoEvents.into());
     }
     let window = window(recorded, query)?;
     let host = query.host.as_ref().map(|host| query::host(recorded, host)).transpose()?;
+    let with_marks = query.targets.iter().any(|text| text.starts_with("ust:"));
+    let stretches = with_marks.then(|| Stretches::new(recorded));
     let mut targets: Vec<RecordedTarget> = Vec::new();
     for text in &query.targets {
-        for target in resolve(recorded, traced, text, host)? {
+        for target in resolve(recorded, (traced, stretches.as_ref()), text, host)? {
             if !targets.iter().any(|other| other.kind == target.kind) {
                 targets.push(target);
             }
@@ -107,11 +111,17 @@ pub fn recorded_latency_with(
     intervals(recorded, &threads, host, &mut counters);
     segments(recorded, query, &mut counters)?;
     spans(recorded, traced, &mut counters)?;
+    if let Some(stretches) = &stretches {
+        marks::count(stretches, &threads, &mut counters);
+    }
     let mut distributions = Vec::new();
     for RecordedTarget { kind, of_pattern, .. } in targets {
         let found = counters.take(kind).filter(|found| !(of_pattern && found.is_empty()));
         let Some(mut found) = found else { continue };
-        found.notes = notes(recorded, kind, found.is_empty(), &counters.facts);
+        found.notes = match (&stretches, kind) {
+            (Some(stretches), TargetKind::User(_, kind)) => marks::notes(recorded, stretches, kind, &found),
+            _ => notes(recorded, kind, found.is_empty(), &counters.facts),
+        };
         distributions.push(found);
     }
     if distributions.is_empty() {

@@ -23,6 +23,8 @@ pub enum Target<'a> {
     Segment(Pattern),
     /// `span:SERVICE/OPERATION`.
     Span(Pattern),
+    /// `ust:PROVIDER:NAME`.
+    User(Pattern),
     /// `kernel:FUNCTION`.
     KernelFunction(Pattern),
     /// `FILE:FUNCTION`, or a function alone.
@@ -81,6 +83,7 @@ impl<'a> Target<'a> {
             Some(("blocked", name)) => Self::Blocked(Pattern::new(name)),
             Some(("segment", kind)) => Self::Segment(Pattern::new(kind)),
             Some(("span", name)) => Self::Span(Pattern::new(name)),
+            Some(("ust", name)) => Self::User(Pattern::new(name)),
             Some(("kernel", name)) => Self::KernelFunction(Pattern::new(name)),
             _ => Self::Function,
         })

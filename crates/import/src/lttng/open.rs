@@ -17,6 +17,8 @@ use wakepath_event::{
 use super::cursor::{Cursor, emit_missing_ends, merge, miss_begins};
 use super::fields::{Values, wanted};
 use super::joined::{Joined, StreamFile, join};
+use super::mark_fields::{Classes, names_threads};
+use super::marks::Marks;
 use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, StateEvidence, WakeupBy};
 use crate::tracepoint::Tracepoint;
@@ -45,6 +47,8 @@ pub struct Lttng {
     kernel: Vec<StreamDirectory>,
     /// Folders with program traces.
     programs: Vec<PathBuf>,
+    /// Their streams, for folders whose clock is the kernel's.
+    marks: Vec<StreamDirectory>,
     streams: usize,
     wakeup_by: WakeupBy,
     states: ReportedStates,
@@ -53,10 +57,11 @@ pub struct Lttng {
 
 /// A directory with streams.
 #[derive(Debug)]
-struct StreamDirectory {
-    plans: Plans,
+pub(super) struct StreamDirectory {
+    pub plans: Plans,
+    /// Its tracepoints' kinds; none in a program's trace.
     kinds: Vec<Kind>,
-    streams: Vec<Joined>,
+    pub streams: Vec<Joined>,
 }
 
 /// A kernel trace's folders: several if the tracer began a new folder while it recorded.
@@ -81,6 +86,34 @@ impl RecordingFormat for Lttng {
     /// When there is no trace, it is neither CTF 1.8 nor CTF 2, or it cannot be read. Damage behind the metadata is no error: see
     /// [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
+        let mut trace = Self::open_all(path)?;
+        if trace.kernel.is_empty() {
+            return Err(OpenError::ProgramsOnly { path: path.to_owned() });
+        }
+        if !trace.kernel.iter().any(|part| part.kinds.contains(&Kind::Switch)) {
+            return Err(OpenError::no_switches(path, trace.event_names(), RECORD_WITH));
+        }
+        trace.wakeup_by = trace.wakeup_tracepoint();
+        trace.decide_states();
+        Ok(trace)
+    }
+}
+
+impl Lttng {
+    /// Opens programs' traces without a kernel trace beside them: their events are the programs' own marks alone.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn open_programs(path: &Path) -> Result<Self, OpenError> {
+        let trace = Self::open_all(path)?;
+        match trace.marks.is_empty() || !trace.kernel.is_empty() {
+            true => Err(OpenError::unsupported(path, "holds no traces of programs alone")),
+            false => Ok(trace),
+        }
+    }
+
+    /// Opens all folders with traces.
+    fn open_all(path: &Path) -> Result<Self, OpenError> {
         let folders = folders(path).map_err(OpenError::io(path))?;
         if folders.is_empty() {
             let why = format!(
@@ -102,26 +135,20 @@ impl RecordingFormat for Lttng {
             },
             kernel: Vec::new(),
             programs: Vec::new(),
+            marks: Vec::new(),
             streams: 0,
             wakeup_by: WakeupBy::Waking,
             states: ReportedStates::for_release(""),
             damages: Vec::new(),
         };
-        let mut parts = Vec::new();
+        let (mut parts, mut programs) = (Vec::new(), Vec::new());
         for folder in folders {
-            trace.sort(folder, &mut parts)?;
-        }
-        if parts.is_empty() {
-            return Err(OpenError::ProgramsOnly { path: path.to_owned() });
+            trace.sort(folder, &mut parts, &mut programs)?;
         }
         for part in parts {
             trace.add(part)?;
         }
-        if !trace.kernel.iter().any(|part| part.kinds.contains(&Kind::Switch)) {
-            return Err(OpenError::no_switches(path, trace.event_names(), RECORD_WITH));
-        }
-        trace.wakeup_by = trace.wakeup_tracepoint();
-        trace.decide_states();
+        trace.add_programs(programs)?;
         Ok(trace)
     }
 }
@@ -136,6 +163,14 @@ impl EventSource for Lttng {
 
     fn read(&self, mut emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
         let mut damages = self.damages.clone();
+        let classes: Vec<_> = self.marks.iter().map(|part| Classes::new(&part.plans)).collect();
+        let kernel = self.kernel.iter().flat_map(|part| &part.streams);
+        let cpus = kernel.map(Joined::cpu).filter(|cpu| *cpu != Cpu::UNKNOWN).collect();
+        let mut marks = Marks::new(&self.marks, &classes, &cpus);
+        if self.kernel.is_empty() {
+            damages.extend(marks.alone(&self.description.path, &mut emit));
+            return damages;
+        }
         let mut cursors = Vec::new();
         for part in &self.kernel {
             for stream in &part.streams {
@@ -153,9 +188,11 @@ impl EventSource for Lttng {
             .with_events(RecordedEvents::among(asked))
             .with_cpus(cursors.iter().filter_map(Cursor::covers));
         let (begin, end) = (cursors.iter().filter_map(Cursor::at).min(), Cell::new(Stamp::MIN));
+        let mut raw = emit;
         let mut emit = |event: &Event| {
             end.set(end.get().max(event.at));
-            emit(event);
+            marks.emit_until(event.at, &mut raw);
+            raw(event);
         };
         miss_begins(&mut cursors, begin, &mut normaliser, &mut emit);
         merge(&mut cursors, &mut normaliser, &mut emit, &mut progress);
@@ -166,6 +203,7 @@ impl EventSource for Lttng {
         for cursor in cursors {
             damages.extend(cursor.damages());
         }
+        damages.extend(marks.finish(&self.description.path, end.get(), &mut raw));
         if !self.kernel.is_empty() {
             damages.extend(normaliser.doubts(&self.description.path, self.streams));
         }
@@ -175,7 +213,12 @@ impl EventSource for Lttng {
 
 impl Lttng {
     /// Describes a folder with a program trace; adds a kernel trace's folder to the parts.
-    fn sort(&mut self, folder: PathBuf, parts: &mut Vec<Parts>) -> Result<(), OpenError> {
+    fn sort(
+        &mut self,
+        folder: PathBuf,
+        parts: &mut Vec<Parts>,
+        programs: &mut Vec<Parts>,
+    ) -> Result<(), OpenError> {
         let directory = Directory::open(&folder)?;
         let domain = directory.metadata.text("domain");
         // Other tracers' traces without a domain count as kernel traces.
@@ -183,22 +226,62 @@ impl Lttng {
             if self.description.tracer.is_none() {
                 self.describe(&directory.metadata);
             }
-            self.programs.push(folder);
+            self.programs.push(folder.clone());
+            place(directory, folder, programs);
             return Ok(());
         }
-        let Directory { metadata, streams } = directory;
-        let is_same = |part: &&mut Parts| metadata.uuid.is_some() && part.metadata.uuid == metadata.uuid;
-        match parts.iter_mut().find(is_same) {
-            Some(part) => {
-                part.streams.extend(streams);
-                // Later metadata has all earlier classes.
-                if classes(&metadata) > classes(&part.metadata) {
-                    (part.metadata, part.folder) = (metadata, folder);
-                }
+        place(directory, folder, parts);
+        Ok(())
+    }
+
+    /// Adds the programs' traces whose clock is the kernel's; without a kernel trace, the first's.
+    fn add_programs(&mut self, programs: Vec<Parts>) -> Result<(), OpenError> {
+        let boot = |metadata: &Metadata| metadata.clocks.first().and_then(|clock| clock.uuid);
+        let first = self
+            .kernel
+            .first()
+            .map_or_else(|| programs.first().map(|part| &part.metadata), |part| Some(part.plans.metadata()));
+        // LTTng notes the boot id as its clock's uuid: the monotonic clock is the same throughout a boot.
+        let clock = first.and_then(boot);
+        for part in programs {
+            if clock.is_none() || boot(&part.metadata) != clock {
+                self.damages.push(Damage::in_file(&part.folder, DamageKind::ProgramsApart));
+                continue;
             }
-            None => parts.push(Parts { metadata, folder, streams }),
+            let plans = Plans::new(part.metadata, &Selection::All)
+                .map_err(|source| OpenError::Plans { path: part.folder.join("metadata"), source })?;
+            if !names_threads(&plans) {
+                self.damages.push(Damage::in_file(&part.folder, DamageKind::MarksWithoutThread));
+            }
+            let (streams, _) = self.open_streams(&plans, part.streams, &part.folder)?;
+            self.marks.push(StreamDirectory { plans, kinds: Vec::new(), streams });
         }
         Ok(())
+    }
+
+    /// Opens stream files, and joins each stream's files. Also returns the files' number.
+    fn open_streams(
+        &mut self,
+        plans: &Plans,
+        paths: Vec<PathBuf>,
+        folder: &Path,
+    ) -> Result<(Vec<Joined>, usize), OpenError> {
+        let mut files = Vec::new();
+        for path in paths {
+            let shown = path.strip_prefix(&self.description.path).unwrap_or(&path).display().to_string();
+            match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
+                Ok((bytes, file)) => {
+                    self.description.size += bytes;
+                    files.push(StreamFile::new(plans, shown, file));
+                }
+                Err(error) => {
+                    let fault = DamageKind::Fault(Fault::Io(error.to_string()).to_string());
+                    self.damages.push(Damage::in_file(Path::new(&shown), fault));
+                }
+            }
+        }
+        let count = files.len();
+        Ok((join(files).map_err(OpenError::io(folder))?, count))
     }
 
     fn add(&mut self, part: Parts) -> Result<(), OpenError> {
@@ -214,22 +297,8 @@ impl Lttng {
             .with_last_of(|event| Kind::from_event(&event.name).replaces_earlier());
         let name = |class| plans.class(class).map_or("", |class| class.event.name.as_str());
         let kinds = (0..plans.len() as u32).map(|class| Kind::from_event(name(class))).collect();
-        let mut files = Vec::new();
-        for path in part.streams {
-            let shown = path.strip_prefix(&self.description.path).unwrap_or(&path).display().to_string();
-            match File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))) {
-                Ok((bytes, file)) => {
-                    self.description.size += bytes;
-                    files.push(StreamFile::new(&plans, shown, file));
-                }
-                Err(error) => {
-                    let fault = DamageKind::Fault(Fault::Io(error.to_string()).to_string());
-                    self.damages.push(Damage::in_file(Path::new(&shown), fault));
-                }
-            }
-        }
-        self.streams += files.len();
-        let streams = join(files).map_err(OpenError::io(&part.folder))?;
+        let (streams, files) = self.open_streams(&plans, part.streams, &part.folder)?;
+        self.streams += files;
         self.kernel.push(StreamDirectory { plans, kinds, streams });
         Ok(())
     }
@@ -337,6 +406,22 @@ impl Lttng {
     /// Folders with program traces, each of which can be opened alone.
     pub fn programs(&self) -> &[PathBuf] {
         &self.programs
+    }
+}
+
+/// Adds a folder to its trace's parts.
+fn place(directory: Directory, folder: PathBuf, parts: &mut Vec<Parts>) {
+    let Directory { metadata, streams } = directory;
+    let is_same = |part: &&mut Parts| metadata.uuid.is_some() && part.metadata.uuid == metadata.uuid;
+    match parts.iter_mut().find(is_same) {
+        Some(part) => {
+            part.streams.extend(streams);
+            // Later metadata has all earlier classes.
+            if classes(&metadata) > classes(&part.metadata) {
+                (part.metadata, part.folder) = (metadata, folder);
+            }
+        }
+        None => parts.push(Parts { metadata, folder, streams }),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn resolve(
             };
             Ok(calls.map(target).collect())
         }
-        Target::Blocked(_) | Target::Segment(_) | Target::Span(_) => {
+        Target::Blocked(_) | Target::Segment(_) | Target::Span(_) | Target::User(_) => {
             Err(LiveLatencyError::OnlyRecorded(text.to_owned()))
         }
         Target::KernelFunction(pattern) => kernel_functions(&pattern),

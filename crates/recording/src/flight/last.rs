@@ -113,6 +113,8 @@ impl LastStates {
             | EventKind::Stolen(_)
             | EventKind::Sample(_)
             | EventKind::Function(_)
+            | EventKind::UserMark(_)
+            | EventKind::UserMarksLost { .. }
             | EventKind::Signal(_) => {}
             EventKind::Exec { .. } => {
                 // Its files stay open. The new program's mappings were recorded before this record.

@@ -187,6 +187,8 @@ impl Threads {
             | EventKind::File(_)
             | EventKind::SetMember(_)
             | EventKind::Function(_)
+            | EventKind::UserMark(_)
+            | EventKind::UserMarksLost { .. }
             | EventKind::Signal(_)
             | EventKind::Goroutine(_)
             | EventKind::Clocks(_)

@@ -4,6 +4,7 @@ mod findings;
 mod segments;
 #[cfg(test)]
 mod tests;
+mod user_states;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -79,6 +80,7 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
         killed: answer.killed.as_ref().map(hang),
         deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
         samples: documents.samples(),
+        user_states: documents.user_states(),
         waits: Many(move || {
             let waits = path.waits.iter().enumerate();
             waits.map(move |(id, wait)| Documents(answer).wait(id as u64, wait))
@@ -114,6 +116,7 @@ struct BodyJson<'a, W: Serialize, S: Serialize> {
     killed: Option<HangJson>,
     deadlocks: Vec<Vec<HangJson>>,
     samples: Vec<SampledJson<'a>>,
+    user_states: Vec<user_states::UserStateJson<'a>>,
     waits: W,
     segments: S,
 }

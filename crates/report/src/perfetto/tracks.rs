@@ -7,11 +7,15 @@ use wakepath_engine::PathAnswer;
 
 use super::proto::Message;
 use super::{INCREMENTAL_STATE_CLEARED, Trace, packet_at};
+use crate::escape::escape;
 use crate::units::duration;
 use crate::wording;
 
 /// The maximum depth of drawn waits: deeper waits could not be seen.
 const MAX_DEPTH: u32 = 64;
+
+/// The maximum number of tracks for programs' own states.
+const MAX_USER_STATES: u64 = 64;
 
 /// `TrackEvent.Type`.
 pub const BEGIN: u64 = 1;
@@ -35,6 +39,7 @@ pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
         trace.packet(if i == 0 && n == 0 { packet.number(13, INCREMENTAL_STATE_CLEARED) } else { packet })?;
     }
     segments(answer, path, trace)?;
+    user_states(answer, group, n, trace)?;
     nested_waits(answer, waits, trace)
 }
 
@@ -58,6 +63,24 @@ fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()
         }
         trace.packet(packet_at(segment.from.ns()).message(11, &begin))?;
         trace.packet(packet_at(segment.to.ns()).message(11, &event(END, track)))?;
+    }
+    Ok(())
+}
+
+/// A track for each own state.
+fn user_states(answer: &PathAnswer, group: u64, n: u64, trace: &mut Trace) -> io::Result<()> {
+    for (state, number) in answer.user_states.iter().zip(0..MAX_USER_STATES) {
+        let name = escape(state.name.as_bytes());
+        let thread = answer.thread(state.thread);
+        let shown = format!("{name} in {}", wording::who(answer.recorded, &thread));
+        // Numbers apart from all other tracks', as above.
+        let track = 0x7573_7400_0000_0000 + n * MAX_USER_STATES + number;
+        let described = describe(track, &shown).number(5, group);
+        trace.packet(packet_at(answer.path.window.from.ns()).message(60, &described))?;
+        for (from, to) in &state.times {
+            trace.packet(packet_at(from.ns()).message(11, &event(BEGIN, track).text(23, &name)))?;
+            trace.packet(packet_at(to.ns()).message(11, &event(END, track)))?;
+        }
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ pub const fn source(source: LatencySource) -> (&'static str, [&'static str; 2]) 
         LatencySource::LockWaits => ("locks", ["wait for a lock", "waits for locks"]),
         LatencySource::Segments => ("segments", ["segment", "segments"]),
         LatencySource::Spans => ("spans", ["span", "spans"]),
+        LatencySource::UserStates => ("user_states", ["state", "states"]),
+        LatencySource::UserMarks => ("user_marks", ["time between marks", "times between marks"]),
     }
 }
 

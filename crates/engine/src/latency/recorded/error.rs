@@ -20,6 +20,12 @@ pub enum RecordedLatencyError {
     SystemCall(String),
     #[error("there are no spans")]
     NoSpans,
+    #[error("no program's own marks were recorded")]
+    NoMarks,
+    #[error(
+        "the programs' own marks are not read: the trace does not show that their clock is the kernel trace's"
+    )]
+    MarksApart,
     #[error("segments belong to the path of a thread: choose the threads")]
     NoThreads,
     #[error("{slices} time slices are too many: at most {MAX_SLICES} are shown")]

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use wakepath_critical_path::SegmentKind;
-use wakepath_event::HostIndex;
+use wakepath_event::{Damage, DamageKind, HostIndex};
 use wakepath_functions::{Pattern, Target as FunctionTarget};
+use wakepath_loaded::{StretchKind, Stretches};
 
 use super::error::RecordedLatencyError;
-use crate::Recorded;
 use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, matching_calls};
 use crate::latency::{LatencySource, TargetError};
 use crate::requests::{OperationIndex, Traced};
+use crate::{Problem, ProblemKind, Recorded};
 
 /// A target's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,6 +30,8 @@ pub(super) enum TargetKind {
     Segment(SegmentKind),
     /// An operation's spans.
     Span(OperationIndex),
+    /// Stretches between programs' marks, by their name's index.
+    User(usize, StretchKind),
 }
 
 /// A target for counting in a recording.
@@ -57,6 +60,8 @@ impl TargetKind {
             Self::Lock(_) => LatencySource::LockWaits,
             Self::Segment(_) => LatencySource::Segments,
             Self::Span(_) => LatencySource::Spans,
+            Self::User(_, StretchKind::State) => LatencySource::UserStates,
+            Self::User(_, StretchKind::Interval) => LatencySource::UserMarks,
         }
     }
 }
@@ -64,7 +69,7 @@ impl TargetKind {
 /// The targets for `text`, on `host` alone if it is set: one, or several for a pattern or for a disk on several hosts.
 pub(super) fn resolve(
     recorded: &Recorded,
-    traced: Option<&Traced>,
+    (traced, stretches): (Option<&Traced>, Option<&Stretches>),
     text: &str,
     host: Option<HostIndex>,
 ) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
@@ -94,6 +99,7 @@ pub(super) fn resolve(
             Ok(targets(&pattern, found))
         }
         Target::Span(pattern) => Ok(spans(traced, &pattern)?),
+        Target::User(pattern) => user(recorded, stretches, &pattern),
         Target::KernelFunction(_) | Target::Function => functions(recorded, text),
     }
 }
@@ -159,6 +165,37 @@ fn spans(traced: Option<&Traced>, pattern: &Pattern) -> Result<Vec<RecordedTarge
     if found.is_empty() {
         let there = names.iter().map(|(name, _)| format!("span:{name}"));
         return Err(absent(&format!("span:{}", pattern.as_str()), there).into());
+    }
+    Ok(found)
+}
+
+/// Stretches between programs' marks, by their names. A name may be a state's and a mark's: both are meant.
+fn user(
+    recorded: &Recorded,
+    stretches: Option<&Stretches>,
+    pattern: &Pattern,
+) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
+    /// A program has few own names.
+    const MAX_LISTED: usize = 40;
+    let names = stretches.map_or(&[][..], |stretches| &stretches.names);
+    if names.is_empty() {
+        let is_apart = |problem: &Problem| {
+            matches!(problem.kind, ProblemKind::Trace(Damage { kind: DamageKind::ProgramsApart, .. }))
+        };
+        return Err(match recorded.problems.iter().any(is_apart) {
+            true => RecordedLatencyError::MarksApart,
+            false => RecordedLatencyError::NoMarks,
+        });
+    }
+    let meant = names.iter().enumerate().filter(|(_, (name, _))| pattern.matches(name));
+    let found = meant.map(|(index, (name, kind))| (format!("ust:{name}"), TargetKind::User(index, *kind)));
+    let found = targets(pattern, found.collect());
+    if found.is_empty() {
+        let mut there: Vec<_> = names.iter().map(|(name, _)| format!("ust:{name}")).collect();
+        there.dedup();
+        there.truncate(MAX_LISTED);
+        let target = format!("ust:{}", pattern.as_str());
+        return Err(TargetError::Absent { target, place: "in this recording", there }.into());
     }
     Ok(found)
 }

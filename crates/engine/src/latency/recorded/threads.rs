@@ -52,6 +52,11 @@ impl SelectedThreads {
         threads.get(thread.0 as usize).copied().unwrap_or(false)
     }
 
+    /// Whether the thread is selected, if known; an unknown thread is selected only with all threads.
+    pub(super) fn contain_if_known(&self, thread: Option<ThreadIndex>) -> bool {
+        self.threads.is_none() || thread.is_some_and(|thread| self.contain(thread))
+    }
+
     /// Whether the thread with this id between `from` and `to` is selected; an unknown thread is selected only with all
     /// threads.
     pub(super) fn contain_tid(

@@ -10,7 +10,7 @@ use wakepath_wait_graph::{Loss, TimerPurpose};
 
 use super::*;
 use crate::json::shape;
-use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
+use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, marked_path, path_of};
 use wakepath_findings::testing::{FUTEX, FinishedStory, Story, call, checkout, checkout_stacks, disk};
 
 /// The document, which fits its shape.
@@ -114,6 +114,14 @@ fn documents_keep_the_contract() {
     for answer in [&full, &bare] {
         document(answer);
     }
+    marked_path(|marked| {
+        let state = &document(marked)["user_states"][0];
+        assert_eq!(
+            (&state["name"], &state["tid"], &state["count"]),
+            (&"shop:read\u{1b}".into(), &10.into(), &1.into())
+        );
+        assert_eq!(state["total_ns"], 850);
+    });
     path_of(DEADLOCK, 12, |hung| {
         let document = document(hung);
         assert_eq!(document["still_waiting"]["lock"]["owner"]["tid"], 10);
