@@ -180,8 +180,18 @@ mod tests {
         let traced = Traced::new(spans, dropped);
         let said = |offsets: Vec<SpanOffset>| {
             let service = traced.spans.spans[0].service;
-            let clock =
-                SpanClock { process: Tid(10), comm: None, service, spans: 2, early: 2, late: 0, offsets };
+            let (awake, asleep) = (0, 0);
+            let clock = SpanClock {
+                process: Tid(10),
+                comm: None,
+                service,
+                spans: 2,
+                early: 2,
+                late: 0,
+                awake,
+                asleep,
+                offsets,
+            };
             sentence(&traced, &clock)
         };
         let words = |how_far: &str| {
