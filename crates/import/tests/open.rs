@@ -67,6 +67,9 @@ fn a_session_without_the_kernel_or_without_switches_is_refused_with_what_to_reco
     add("kernel", kernel);
     assert!(says().contains("holds no switches of threads (it holds sched_waking)"), "{}", says());
     add("kernel", &format!("{kernel} event {{ name = sched_switch; id = 2; }};"));
+    let files_missing = "holds a trace's metadata without any stream: the files with its events are missing";
+    assert!(says().contains(files_missing), "{}", says());
+    std::fs::write(folder.path().join("kernel/channel0_0"), b"").expect("a file");
     let trace = opened().expect("a session");
     assert_eq!(
         (trace.description().host.name.as_str(), trace.programs()),
@@ -85,7 +88,7 @@ fn a_clock_names_a_date_only_by_an_offset_or_by_a_word() {
         ("offset_s = 7;", Some(7_000_000_000)),
     ] {
         let text = format!("env {{ domain = kernel; }}; stream {{ }}; clock {{ name = c; {clock} }};");
-        assert_eq!(trace(&text, &[]).1.description().realtime_offset_ns, date, "{clock}");
+        assert_eq!(trace(&text, &[("stream", b"")]).1.description().realtime_offset_ns, date, "{clock}");
     }
 }
 

@@ -93,6 +93,10 @@ impl RecordingFormat for Lttng {
         if !trace.kernel.iter().any(|part| part.kinds.contains(&Kind::Switch)) {
             return Err(OpenError::no_switches(path, trace.event_names(), RECORD_WITH));
         }
+        if trace.streams == 0 {
+            let why = "holds a trace's metadata without any stream: the files with its events are missing; copy the whole folder";
+            return Err(OpenError::unsupported(path, why));
+        }
         trace.wakeup_by = trace.wakeup_tracepoint();
         trace.decide_states();
         Ok(trace)
