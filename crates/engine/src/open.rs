@@ -40,7 +40,7 @@ fn read_one(source: &Source, mut progress: impl FnMut(u64, u64)) -> Result<Recor
 /// Reads recordings for a question about programs' own marks. Programs' traces without the kernel's answer it too.
 ///
 /// # Errors
-/// As [`open_all`].
+/// The errors of [`open_all`].
 pub fn open_marks(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     match (open_all(paths, progress), paths) {
         (Err(OpenError::Trace(wakepath_import::OpenError::ProgramsOnly { .. })), [path]) => {
