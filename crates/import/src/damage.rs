@@ -37,10 +37,11 @@ pub enum Fault {
     #[error("more records are compressed here than is possible, or fits into memory: the rest is not read")]
     TooManyCompressed,
     #[error(
-        "the description of the tracepoints is missing: that one of them is sched:sched_switch, is proved by {0} switches from the \
-             thread to which the CPU's last one led; wake-ups and other events are not read"
+        "the description of the tracepoints is missing: that one of them is sched:sched_switch, is proved by {links} switches from \
+             the thread to which the CPU's last one led ({broken} switches left another thread); wake-ups and other events are \
+             not read"
     )]
-    Proved(u64),
+    Proved { links: u64, broken: u64 },
     #[error("at byte {0} of the decompressed records: {1}")]
     Decompressed(u64, String),
     #[error("a page ends after {0} bytes, within its head")]

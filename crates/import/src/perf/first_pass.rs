@@ -84,8 +84,8 @@ impl FirstPass {
                 proof::switches(&records, &whole, end, &container.attributes, &decoder).map_err(&io)?;
             if let Some(switch) = switch {
                 formats.insert(switch.number, switch.format);
-                damages
-                    .push(Damage::in_file(path, DamageKind::Fault(Fault::Proved(switch.links).to_string())));
+                let proof = Fault::Proved { links: switch.links, broken: switch.broken };
+                damages.push(Damage::in_file(path, DamageKind::Fault(proof.to_string())));
                 contents = self::contents(&records, (&whole, end), path, container, &formats)?;
                 proved = true;
             }

@@ -15,11 +15,11 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-fn number(field: u64, value: u64) -> Vec<u8> {
+pub fn number(field: u64, value: u64) -> Vec<u8> {
     [varint(field << 3), varint(value)].concat()
 }
 
-fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
+pub fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
@@ -28,7 +28,7 @@ fn packed(field: u64, values: &[u64]) -> Vec<u8> {
 }
 
 /// A packet with a bundle.
-fn bundle(cpu: u64, rest: &[u8]) -> Vec<u8> {
+pub fn bundle(cpu: u64, rest: &[u8]) -> Vec<u8> {
     bytes(1, &bytes(1, &[number(1, cpu), rest.to_vec()].concat()))
 }
 
