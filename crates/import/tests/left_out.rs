@@ -1,4 +1,4 @@
-//! A stream that is left out of a real trace, and a stream without its first packet: each is noticed.
+//! Real traces without a stream, or without a stream's first packet.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wakepath_event::{Damage, EventKind, EventSource, RecordingFormat};
-use wakepath_import::{Lttng, PerfData, TraceDat};
+use wakepath_import::{Lttng, TraceDat};
 use wakepath_wait_graph::Builder;
 
 /// The folder with real traces.
@@ -18,7 +18,7 @@ fn traces() -> Option<PathBuf> {
     folder
 }
 
-/// All that makes an answer doubt its numbers.
+/// The reasons to doubt the numbers.
 fn marks(file: &impl EventSource<Damage = Damage>) -> Vec<String> {
     let (mut builder, mut marks) = (Builder::default(), Vec::new());
     let damages = file.for_each(|event| {
@@ -33,7 +33,7 @@ fn marks(file: &impl EventSource<Damage = Damage>) -> Vec<String> {
     marks
 }
 
-/// The end of each packet in a stream by LTTng, bytes: `packet_size` stands 56 bytes after a packet's begin.
+/// The packets' ends in an LTTng stream, bytes: `packet_size` stands 56 bytes after a packet's begin.
 fn packet_ends(bytes: &[u8]) -> Vec<usize> {
     let mut ends = vec![0];
     while let Some(size) = ends.last().and_then(|end| bytes.get(end + 56..end + 64)?.first_chunk()) {
@@ -42,7 +42,7 @@ fn packet_ends(bytes: &[u8]) -> Vec<usize> {
     ends.split_off(1)
 }
 
-/// The kernel's traces by LTTng with several streams: the folder with the metadata.
+/// LTTng's kernel traces with several streams.
 const LTTNG: [&str; 6] = [
     "lttng-imbalance/ctf/kernel",
     "lttng-mutex/ctf/kernel",
@@ -55,6 +55,7 @@ const LTTNG: [&str; 6] = [
 #[test]
 fn a_stream_of_lttng_that_is_left_out_or_begins_late_is_noticed() {
     let Some(folder) = traces() else { return };
+    let mut shortened = 0;
     for trace in LTTNG {
         let copy = tempfile::tempdir().expect("a folder");
         let mut streams = BTreeMap::new();
@@ -78,15 +79,19 @@ fn a_stream_of_lttng_that_is_left_out_or_begins_late_is_noticed() {
             assert_ne!(read(), whole, "{trace} without {name:?}");
             let ends = packet_ends(bytes);
             assert_eq!(ends.last(), Some(&bytes.len()), "{trace}: the packets of {name:?}");
-            assert!(ends.len() > 1, "{trace}: {name:?} has a single packet");
-            fs::write(&path, &bytes[ends[0]..]).expect("room");
-            assert_ne!(read(), whole, "{trace} without the first packet of {name:?}");
+            // A stream with a single packet is left out with it.
+            if ends.len() > 1 {
+                fs::write(&path, &bytes[ends[0]..]).expect("room");
+                assert_ne!(read(), whole, "{trace} without the first packet of {name:?}");
+                shortened += 1;
+            }
             fs::write(&path, bytes).expect("room");
         }
     }
+    assert!(shortened >= 8, "{shortened} streams with several packets");
 }
 
-/// The places of a version 6 file's CPU table, whose entries are a position and a size.
+/// The entries in a version 6 file's CPU table: a position and a size each.
 fn table(file: &[u8], cpus: usize) -> Vec<usize> {
     let tag = b"flyrecord\0";
     let at = file.windows(tag.len()).position(|part| part == tag).expect("a table") + tag.len();
@@ -94,7 +99,7 @@ fn table(file: &[u8], cpus: usize) -> Vec<usize> {
 }
 
 #[test]
-fn a_cpu_of_trace_cmd_that_is_left_out_or_begins_late_is_noticed() {
+fn a_cpu_without_its_pages_is_noticed_in_a_trace_dat() {
     let Some(folder) = traces() else { return };
     for trace in ["lttng-imbalance", "lttng-mutex", "lttng-pipeline"] {
         let copy = tempfile::tempdir().expect("a folder");
@@ -123,49 +128,9 @@ fn a_cpu_of_trace_cmd_that_is_left_out_or_begins_late_is_noticed() {
                 bytes[entry..entry + 8].copy_from_slice(&from.to_le_bytes());
                 bytes[entry + 8..entry + 16].copy_from_slice(&size.to_le_bytes());
                 let part = read(&bytes).expect("a file");
-                println!("{trace} CPU {cpu} {what}: {} {part:?} of {all:?}", part != all);
-            }
-        }
-    }
-}
-
-/// The samples of a CPU, among a file's records: each record's place, without those of other kinds.
-fn samples(file: &[u8], cpu: u32) -> Vec<usize> {
-    let word = |at: usize| u64::from_le_bytes(*file[at..].first_chunk().expect("a word"));
-    let number = |at: usize| u32::from_le_bytes(*file[at..].first_chunk().expect("a number"));
-    let (attribute, records) = (word(24) as usize, word(40) as usize..(word(40) + word(48)) as usize);
-    let fields = word(attribute + 24);
-    // In front of a sample's CPU: an id, an address, the thread, the stamp, and an address of data.
-    let in_front = [1 << 16, 1, 2, 4, 8, 1 << 6, 1 << 9].iter().filter(|&&field| fields & field != 0).count();
-    let (mut found, mut at) = (Vec::new(), records.start);
-    while at + 8 <= records.end {
-        let size = usize::from(u16::from_le_bytes(*file[at + 6..].first_chunk().expect("a size")));
-        if number(at) == 9 && number(at + 8 + 8 * in_front) == cpu {
-            found.push(at);
-        }
-        at += size;
-    }
-    found
-}
-
-#[test]
-fn a_cpu_of_perf_that_is_left_out_or_begins_late_is_noticed() {
-    let Some(folder) = traces() else { return };
-    for trace in ["lttng-imbalance", "lttng-mutex", "lttng-pipeline"] {
-        let whole = fs::read(folder.join(trace).join("perf.data")).expect("a file");
-        let read = |bytes: &[u8]| PerfData::from_source(bytes, Path::new("a.data")).map(|file| marks(&file));
-        let all = read(&whole).expect("a file");
-        for cpu in [0, 1] {
-            let own = samples(&whole, cpu);
-            assert!(own.len() > 100, "{trace}: {} samples of CPU {cpu}", own.len());
-            for (what, count) in [("all", own.len()), ("the first", 50)] {
-                let mut bytes = whole.clone();
-                for &at in &own[..count] {
-                    // A record by perf itself, about its clock, which is not read.
-                    bytes[at..at + 4].copy_from_slice(&79_u32.to_le_bytes());
-                }
-                let part = read(&bytes).expect("a file");
-                println!("{trace} CPU {cpu} {what}: {} {part:?} of {all:?}", part != all);
+                println!("{trace} CPU {cpu} without {what}: noticed: {}", part != all);
+                // Pages have no numbers: without the first ones, a CPU looks idle before.
+                assert!(part != all || size > 0, "{trace}, CPU {cpu}");
             }
         }
     }

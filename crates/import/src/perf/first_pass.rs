@@ -76,7 +76,8 @@ impl FirstPass {
             expanded = Some(records);
         }
         let records = Records { source, expanded: expanded.as_deref() };
-        let lacks_descriptions = formats.is_empty() && matches!(container.end, End::Cut(..));
+        // They stand behind the records.
+        let lacks_descriptions = matches!(container.end, End::Cut(..));
         let mut proved = false;
         if lacks_descriptions {
             let decoder = decoder(path, container)?;

@@ -2,8 +2,8 @@
 //!
 //! On 64-bit machines, all kernels since 2.6.35 put the fields of `sched_switch` at the same places, but the file's
 //! attributes do not say which event it is. Its records show it: in each, the sampled thread leaves the CPU, and a single
-//! record that contradicts refutes an event. On each CPU the thread that leaves is the one that came before, the *link* of
-//! both switches; but perf loses switches without a record of the loss, so that some links may break.
+//! contradicting record refutes an event. On each CPU the leaving thread came with the switch before, a *link*; but perf loses
+//! switches without a note, and a few links break.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -30,8 +30,8 @@ pub(super) struct ProvedSwitch {
 /// Links, and threads in them, beyond chance.
 const MIN_LINKS: u64 = 20;
 const MIN_THREADS: usize = 3;
-/// The links for each broken one. Whole files by perf on a busy machine have some hundred; in an event whose second thread
-/// is any other one, most links break.
+/// The links for each broken link. perf's whole files from a busy machine have some hundred; most links break in an event
+/// whose second thread is any other.
 const LINKS_PER_BROKEN: u64 = 20;
 
 /// The largest priority, and the bound of thread states.

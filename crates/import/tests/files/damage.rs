@@ -1,8 +1,8 @@
-//! Damaged variants of a file, and their readings beside that of the whole file.
+//! A file's damaged variants, and their readings beside the whole file's.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use wakepath_event::{Damage, EventKind, EventSource};
+use wakepath_event::{Damage, Event, EventKind, EventSource};
 use wakepath_wait_graph::Builder;
 
 use crate::lines::lines;
@@ -10,17 +10,17 @@ use crate::lines::lines;
 /// A file's contents, as far as an answer shows them.
 pub struct Reading {
     /// Each event about threads, with its stamp, its CPU and its thread.
-    numbers: HashMap<String, u32>,
-    /// All that makes an answer doubt its numbers: damages, losses, CPUs without records, missing switches.
+    numbers: BTreeMap<String, u32>,
+    /// The reasons to doubt the numbers: damages, losses, CPUs without records, missing switches.
     marks: String,
 }
 
 impl Reading {
     pub fn new(file: &impl EventSource<Damage = Damage>) -> Self {
-        let (mut builder, mut events, mut last) = (Builder::default(), Vec::new(), 0);
+        let (mut builder, mut events) = (Builder::default(), Vec::<Event>::new());
         let damages = file.for_each(|event| {
-            assert!(event.at.ns() >= last, "by time");
-            last = event.at.ns();
+            let last = events.last();
+            assert!(last.is_none_or(|last| last.at <= event.at), "by time: {last:?}, then {event:?}");
             builder.push(event);
             events.push(event.clone());
         });
@@ -34,19 +34,21 @@ impl Reading {
             counts.missing_switches, counts.inversions
         );
         events.retain(|event| !is_doubt(&event.kind));
-        let mut numbers = HashMap::new();
-        for line in lines(&events) {
+        let mut numbers = BTreeMap::new();
+        // Names are no numbers.
+        for line in
+            lines(&events).into_iter().filter(|line| line.contains(" to ") || line.contains(" wakes "))
+        {
             *numbers.entry(line).or_default() += 1;
         }
         Self { numbers, marks }
     }
 
-    /// A number that only one of both has.
-    fn differs<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
-        let only = |one: &'a Self, other: &Self| {
-            one.numbers.iter().find(|(line, count)| other.numbers.get(*line) != Some(count)).map(|(line, _)| &**line)
-        };
-        only(self, other).or_else(|| only(other, self))
+    /// A number beyond the other reading's.
+    fn beyond<'a>(&'a self, other: &Self) -> Option<&'a str> {
+        let mut beyond =
+            self.numbers.iter().filter(|(line, count)| other.numbers.get(*line).unwrap_or(&0) < count);
+        beyond.next().map(|(line, _)| &**line)
     }
 }
 
@@ -59,7 +61,7 @@ pub enum Harm {
     Removed,
     /// A block holds the same byte everywhere, as on a bad disk: 0 or 255.
     Filled,
-    /// Other bytes of the same file stand in a block, as after a write to a wrong place.
+    /// A block holds other bytes from the same file, as after a write to a wrong place.
     Moved,
     /// Some bytes have other values.
     Flipped,
@@ -77,7 +79,7 @@ impl Random {
     }
 }
 
-/// The file with this kind of damage somewhere from byte `from` on.
+/// The file, damaged somewhere from byte `from` on.
 pub fn harmed(file: &[u8], from: usize, harm: Harm, random: &mut Random) -> Vec<u8> {
     let mut bytes = file.to_vec();
     let at = from + random.below(file.len() - from);
@@ -100,18 +102,24 @@ pub fn harmed(file: &[u8], from: usize, harm: Harm, random: &mut Random) -> Vec<
     bytes
 }
 
-/// What became of the variants with a kind of damage.
+/// The variants with a kind of damage, by their readings.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub refused: u32,
     pub same: u32,
     pub marked: u32,
-    /// A number differs, and nothing says so: the seeds of these variants with the number.
-    pub unmarked: Vec<String>,
+    /// A number is not the whole file's, and nothing says so: variant and number.
+    pub invented: Vec<String>,
+    /// Some numbers are missing, and nothing says so.
+    pub missed: Vec<String>,
 }
 
-/// Reads 2,000 variants of a file; `read` gives an error for a refusal.
-pub fn tally(file: &[u8], from: usize, read: impl Fn(&[u8]) -> Result<Reading, String>) -> Vec<(Harm, Tally)> {
+/// Reads 2,000 variants; `read` gives an error for a refusal.
+pub fn tally(
+    file: &[u8],
+    from: usize,
+    read: impl Fn(&[u8]) -> Result<Reading, String>,
+) -> Vec<(Harm, Tally)> {
     let whole = read(file).expect("a whole file");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let each = |harm| {
@@ -120,10 +128,15 @@ pub fn tally(file: &[u8], from: usize, read: impl Fn(&[u8]) -> Result<Reading, S
             let bytes = harmed(file, from, harm, &mut random);
             match read(&bytes) {
                 Err(_) => tally.refused += 1,
-                Ok(part) => match part.differs(&whole) {
-                    None => tally.same += 1,
-                    Some(_) if part.marks != whole.marks => tally.marked += 1,
-                    Some(number_) => tally.unmarked.push(format!("{number}: {number_}")),
+                Ok(part) => match (part.beyond(&whole), whole.beyond(&part)) {
+                    (None, None) => tally.same += 1,
+                    _ if part.marks != whole.marks => tally.marked += 1,
+                    (Some(line), _) => tally.invented.push(format!("{number}: {line}")),
+                    (None, Some(line)) => tally.missed.push(format!(
+                        "{number}: {line}, {} of {} lines",
+                        part.numbers.len(),
+                        whole.numbers.len()
+                    )),
                 },
             }
         }

@@ -1,15 +1,16 @@
-//! Damaged streams of LTTng, with metadata in CTF 1.8 and in CTF 2.
+//! Damaged LTTng streams, with metadata in CTF 1.8 and in CTF 2.
 
 use std::fs;
 use std::path::Path;
 
 use wakepath_ctf::trace::Trace;
-use wakepath_event::RecordingFormat;
-use wakepath_import::Lttng;
+use wakepath_event::{DamageKind, EventKind, EventSource, RecordingFormat};
+use wakepath_import::{Fault, Lttng};
 
-use crate::convert::as_ctf_2;
+use crate::ctf_2::convert::as_ctf_2;
 use crate::damage::Reading;
-use crate::damaged::{What, check, moments, name};
+use crate::damaged::{End, What, check, moments, name};
+use crate::lines::changed;
 
 const METADATA: &str = "typealias integer { size = 8; } := u8;
     typealias integer { size = 32; } := u32;
@@ -79,9 +80,45 @@ fn damaged_streams_in_both_versions_of_ctf() {
             let metadata = Trace::open(&path).expect("a trace").metadata;
             fs::write(path.join("metadata"), as_ctf_2(&metadata)).expect("room");
         }
-        check(version, &stream(0), |bytes: &[u8], _: &Path| {
+        check(version, &stream(0), End::Open, |bytes: &[u8], _: &Path| {
             fs::write(path.join("k_0"), bytes).expect("room");
             Lttng::open(&path).map(|trace| Reading::new(&trace)).map_err(|error| error.to_string())
         });
+    }
+}
+
+#[test]
+fn an_event_with_a_senseless_stamp_is_left_out_and_the_events_behind_it_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("metadata"), METADATA).expect("room");
+    fs::write(folder.path().join("k_1"), stream(1)).expect("room");
+    let read = |bytes: &[u8]| {
+        fs::write(folder.path().join("k_0"), bytes).expect("room");
+        let (mut switches, mut losses) = (0, Vec::new());
+        let trace = Lttng::open(folder.path()).expect("a trace");
+        let damages = trace.for_each(|event| match event.kind {
+            EventKind::Switch { .. } => switches += 1,
+            EventKind::Loss { from, .. } => losses.push((event.cpu.0, from.ns(), event.at.ns())),
+            _ => {}
+        });
+        let faults = damages.into_iter().filter_map(|damage| match damage.kind {
+            DamageKind::Fault(fault) => Some(fault),
+            _ => None,
+        });
+        (switches, losses, faults.collect::<Vec<_>>())
+    };
+    let good = stream(0);
+    let (all, losses, faults) = read(&good);
+    assert_eq!((losses.len(), faults.len()), (0, 0));
+    // The fourth event, a switch: much too late, and too early.
+    let own: Vec<_> =
+        moments().into_iter().filter(|moment| moment.cpu == 0).map(|moment| moment.at).collect();
+    let stamp = own[3].to_le_bytes();
+    let place = good.windows(8).position(|bytes| bytes == stamp).expect("a stamp");
+    for (wrong, fault) in [(own[3] + 10_000_000_000, "StampFarAhead"), (own[2] - 1, "StampBack")] {
+        let (switches, losses, faults) = read(&changed(&good, place, &wrong.to_le_bytes()));
+        assert_eq!((switches, losses), (all - 1, vec![(0, own[2], own[4])]), "{fault}");
+        let says = if fault == "StampBack" { Fault::StampBack } else { Fault::StampFarAhead };
+        assert_eq!(faults, [says.to_string()]);
     }
 }

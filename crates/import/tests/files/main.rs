@@ -1,7 +1,6 @@
 //! Tracer files with the kernel's description of its tracepoints, as events.
 
-#[path = "../ctf2/convert.rs"]
-mod convert;
+mod ctf_2;
 mod damage;
 mod damaged;
 mod damaged_ctf;
@@ -10,5 +9,8 @@ mod perf_data;
 mod perf_proof;
 mod perf_streams;
 mod perfetto;
+mod perfetto_rules;
+mod text_rules;
 mod text_trace;
 mod trace_dat;
+mod trace_dat_cut;

@@ -1,4 +1,4 @@
-//! Killed perf's files: the records prove which tracepoint is the switch, or the file is refused.
+//! Killed perf's files: the records prove which tracepoint is the switch, or nothing is read.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ struct Switch {
     event: EventType,
     /// Stamp, CPU, sampled thread.
     origin: (u64, u32, u32),
-    /// The thread in the record's head, and the fields.
+    /// The head's thread, and the fields.
     common: u32,
     prev: u32,
     next: u32,
@@ -57,7 +57,7 @@ fn killed(file: &File) -> Vec<u8> {
     changed(&bytes, 48, &[0; 8])[..records(&bytes) + size].to_vec()
 }
 
-/// This many switches between these threads in turn, on one CPU, from stamp 100 on.
+/// This many switches between these threads in turn, on CPU 0, from stamp 100 on.
 fn in_turn(count: u64, threads: &[u32]) -> File {
     (0..count).fold(File::default().waking((90, 0, 9, 9), 7), |file, n| {
         let thread = |n: u64| threads[n as usize % threads.len()];
@@ -79,7 +79,7 @@ fn refused(file: &File) -> bool {
     read(file).is_err_and(|error| error.contains("lacks the description of its tracepoints"))
 }
 
-/// The damage that states the proof.
+/// The stated proof.
 fn proof(damages: &[Damage]) -> String {
     let found = damages.iter().find_map(|damage| match &damage.kind {
         DamageKind::Fault(fault) if fault.contains("is proved by") => Some(fault.clone()),
@@ -127,12 +127,19 @@ fn one_record_that_is_no_switch_refutes_the_event() {
     }
     // A dead thread has no number in its sample.
     assert!(!refused(&Switch { origin: (900, 0, u32::MAX), ..good.clone() }.in_file(in_turn(30, &THREE))));
-    // The event in the record is another one than that of its sample.
+    // The record has another event number than its sample.
     let other = in_turn(30, &THREE).bytes();
     let last = other.windows(4).rposition(|word| word == [44, 1, 0, 0]).expect("a switch's number");
     let bytes = killed(&in_turn(30, &THREE));
     let bytes = changed(&bytes, last, &[45, 1]);
     assert!(PerfData::from_source(&bytes[..], Path::new("a.data")).is_err());
+}
+
+#[test]
+fn a_whole_file_without_descriptions_is_not_proved() {
+    let bytes = in_turn(30, &THREE).section(1, b"").bytes();
+    let error = PerfData::from_source(&bytes[..], Path::new("a.data")).map(|_| ()).expect_err("refused");
+    assert!(error.to_string().contains("holds no switches"), "{error}");
 }
 
 #[test]
@@ -151,9 +158,9 @@ fn two_events_that_look_like_switches_prove_none() {
     assert!(refused(&both));
 }
 
-/// On a busy machine, perf loses a few switches without a record of the loss: whole files show it too.
+/// On a busy machine, perf loses a few switches without a note: whole files show it too.
 #[test]
-fn of_twenty_links_one_may_break_and_the_answer_says_how_many() {
+fn one_in_twenty_links_may_break_and_the_answer_says_how_many() {
     // Behind 41 switches, that make 40 links, a broken link each.
     let with_broken = |count: u64| {
         (0..count).fold(in_turn(41, &THREE), |file, n| Switch::new(900 + 10 * n, 20, 7).in_file(file))
