@@ -53,8 +53,13 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let names = [bytes(5, b"here"), bytes(5, b"swapper")].concat();
     let switches =
         [packed(1, &[100, 200, 350]), packed(2, &[0, 1, 0]), packed(3, &[7, 0, 7]), packed(6, &[0, 1, 0])];
-    let wakings =
-        [packed(7, &[120, 30]), packed(8, &[8, 9]), packed(9, &[1, 0]), packed(11, &[0, 1]), packed(12, &[1, 0])];
+    let wakings = [
+        packed(7, &[120, 30]),
+        packed(8, &[8, 9]),
+        packed(9, &[1, 0]),
+        packed(11, &[0, 1]),
+        packed(12, &[1, 0]),
+    ];
     let short = bundle(0, &bytes(4, &[names, switches.concat(), wakings.concat()].concat()));
     let switch = [number(2, 0), number(4, 0), bytes(5, b"there"), number(6, 8)].concat();
     let waking = [bytes(1, b"here"), number(2, 7), number(5, 0)].concat();
@@ -63,7 +68,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let with = |rest: &[u8]| [both.clone(), rest.to_vec()].concat();
     let clock = |id, at| bytes(1, &[number(1, id), number(2, at)].concat());
     let process = [number(1, 7), number(2, 1), bytes(3, b"here"), number(9, 1)].concat();
-    let tree = [bytes(1, &process), bytes(2, &[number(1, 8), bytes(2, b"there"), number(3, 7)].concat())].concat();
+    let tree =
+        [bytes(1, &process), bytes(2, &[number(1, 8), bytes(2, b"there"), number(3, 7)].concat())].concat();
     let uname = [bytes(1, b"Linux"), bytes(3, b"6.1.0"), bytes(4, b"x86_64")].concat();
     let info = [bytes(1, &uname), bytes(4, b"Perfetto v50")].concat();
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());

@@ -29,9 +29,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
         FTRACE.to_owned(),
         TRACE_CMD.to_owned(),
         PERF.to_owned(),
-        format!("{TRACE_CMD}   here-7     [000]     1.000110: sched_waking:  there:8 [120] success=1 CPU:001\n"),
-        format!("{TRACE_CMD}CPU:1 [7 EVENTS DROPPED]\n    here-7  0d..2.  1.000111: sched_switch: here:7 [120] x ==> a:1 [0] S ==> b:9 [120]\n"),
-        format!("{PERF}here     7/8 [001]     1.000100: PERF_RECORD_LOST lost 9\nhere  -1 [000] 1.000200: 1 sched:sched_wakeup: comm=a pid=9 prio=120 target_cpu=000\n"),
+        format!(
+            "{TRACE_CMD}   here-7     [000]     1.000110: sched_waking:  there:8 [120] success=1 CPU:001\n"
+        ),
+        format!(
+            "{TRACE_CMD}CPU:1 [7 EVENTS DROPPED]\n    here-7  0d..2.  1.000111: sched_switch: here:7 [120] x ==> a:1 [0] S ==> b:9 [120]\n"
+        ),
+        format!(
+            "{PERF}here     7/8 [001]     1.000100: PERF_RECORD_LOST lost 9\nhere  -1 [000] 1.000200: 1 sched:sched_wakeup: comm=a pid=9 prio=120 target_cpu=000\n"
+        ),
         format!("# hostname : web3\n# os release : 6.1.0\n{PERF}"),
         format!("{FTRACE}##### CPU 1 buffer started ####\nCPU:0 [LOST 7 EVENTS]\n{FTRACE}"),
         format!("{}{FTRACE}", here("sched_waking: comm=there pid=8 prio=120 target_cpu=001")),
