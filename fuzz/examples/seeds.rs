@@ -25,6 +25,8 @@ fn main() {
     wakepath_fuzz::perf_data::seeds().iter().for_each(|seed| seeds.keep("perf-data", &[seed]));
     wakepath_fuzz::trace::seeds().iter().for_each(|seed| seeds.keep("trace", &[seed]));
     wakepath_fuzz::trace_dat::seeds().iter().for_each(|seed| seeds.keep("trace-dat", &[seed]));
+    wakepath_fuzz::text_trace::seeds().iter().for_each(|seed| seeds.keep("text-trace", &[seed]));
+    wakepath_fuzz::perfetto::seeds().iter().for_each(|seed| seeds.keep("perfetto", &[seed]));
     wakepath_fuzz::otlp::seeds().iter().for_each(|seed| seeds.keep("otlp", &[seed]));
     wakepath_fuzz::spans::seeds().iter().for_each(|seed| seeds.keep("spans", &[seed]));
     wakepath_fuzz::process::seeds().iter().for_each(|seed| seeds.keep("process", &[seed]));

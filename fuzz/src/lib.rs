@@ -14,9 +14,11 @@ pub mod kernel_records;
 pub mod memory;
 pub mod otlp;
 pub mod perf_data;
+pub mod perfetto;
 pub mod process;
 pub mod recording;
 pub mod spans;
+pub mod text_trace;
 pub mod trace;
 pub mod trace_dat;
 mod traced;
@@ -26,12 +28,14 @@ pub mod words;
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
-pub const DECODERS: [Decoder; 12] = [
+pub const DECODERS: [Decoder; 14] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
     ("perf-data", perf_data::check),
     ("trace-dat", trace_dat::check),
+    ("text-trace", text_trace::check),
+    ("perfetto", perfetto::check),
     ("recording", recording::check),
     ("graph", graph::check),
     ("answer", answer::check),

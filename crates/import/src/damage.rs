@@ -44,16 +44,21 @@ pub enum Fault {
     #[error("more records are compressed here than is possible, or fits into memory: the rest is not read")]
     TooManyCompressed,
     #[error(
-        "the description of the tracepoints is missing: that one of them is sched:sched_switch, is proved by {0} switches from the \
-             thread to which the CPU's last one led; wake-ups and other events are not read"
+        "the description of the tracepoints is missing: the event sched:sched_switch among them is proved by {links} switches from \
+             the thread to which the CPU's last one led ({broken} switches left another thread); wake-ups and other events are \
+             not read"
     )]
-    Proved(u64),
+    Proved { links: u64, broken: u64 },
     #[error("at byte {0} of the decompressed records: {1}")]
     Decompressed(u64, String),
     #[error("a page ends after {0} bytes, within its head")]
     PageCut(usize),
     #[error("a page of {page} bytes should hold {used} bytes of events")]
     PageOverfull { page: usize, used: usize },
+    #[error("a page begins at no time, and is not read")]
+    PageWithoutStamp,
+    #[error("a page begins before the last event of the page in front: stamps in front are too late")]
+    PageBack,
     #[error("an event goes beyond the end of its page; the rest of its page is skipped")]
     EventCut,
     #[error("an event of {0} bytes goes beyond the end of its page; the rest of its page is skipped")]
@@ -62,14 +67,24 @@ pub enum Fault {
     EventSize(u64),
     #[error("{0} compressed bytes should follow, and the CPU's end before")]
     ChunkCut(u32),
+    #[error("{0} bytes follow behind the CPU's last chunk of pages, and are not read")]
+    ChunksEnd(u64),
     #[error("a chunk of pages has an unknown compression")]
     ChunkUnknown,
     #[error("a chunk of pages cannot be decompressed")]
     ChunkDamaged,
     #[error("the file was cut short: the pages of CPU {cpu} should reach to byte {to}")]
     FileCut { cpu: u32, to: u64 },
+    #[error(
+        "the file was cut short before the places of its pages: they are found by their order, and other buffers are missing"
+    )]
+    PlacesCut,
     #[error("the file was cut short: another buffer should follow")]
     OtherBufferCut,
+    #[error("an event's stamp lies before that of the event in front: the event is left out")]
+    StampBack,
+    #[error("an event's stamp lies far behind the end of its packet: the event is left out")]
+    StampFarAhead,
     #[error("a bundle of events makes no sense from some place on: its other events are missing")]
     BundleCut,
     #[error("too many bundles of events overlap: this bundle is not read")]

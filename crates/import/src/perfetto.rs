@@ -15,6 +15,8 @@ mod bundle;
 mod container;
 mod convert;
 mod fields;
+#[cfg(test)]
+mod limits;
 mod merge;
 mod open;
 mod survey;

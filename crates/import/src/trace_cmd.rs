@@ -5,6 +5,7 @@
 //! and to which options at its end lead. They are read by:
 //!
 //! - `container`: the layout in either version, and the options' facts about the machine;
+//! - `cut`: the pages in a version 7 file without their places;
 //! - `head_reader`: the bytes in front of the pages, with no trust in their sizes; `compression`: compressed bytes;
 //! - `pages`: a CPU's pages; `ring`: a page of the kernel's ring buffer, event by event;
 //! - `cpu_reader`: a CPU's events and losses in order, and the merge of all CPUs by time;
@@ -20,6 +21,7 @@ mod compression;
 mod container;
 mod convert;
 mod cpu_reader;
+mod cut;
 mod head_reader;
 mod open;
 mod pages;

@@ -12,6 +12,7 @@ mod epolls;
 mod gave_up;
 mod go;
 mod hang;
+mod killed_tracers;
 mod labels;
 mod latency_cycles;
 mod latency_groups;

@@ -4,6 +4,7 @@ mod babeltrace2;
 mod json;
 mod json_classes;
 mod json_refused;
+mod json_rules;
 mod packets;
 mod streams;
 mod text;

@@ -1,16 +1,18 @@
 //! An LTTng stream file: its events, losses and damages in order, and the merge of all files by time.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::schema::{Clock, EventClass};
-use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
+use wakepath_ctf::stream::{Fault as StreamFault, Head, Item, Lost, Plans, Reader};
 use wakepath_event::{Cpu, Damage, DamageKind, Event, Tid};
 
 use super::fields::{Values, names_cpu};
 use super::joined::Joined;
+use crate::Fault;
 use crate::kind::Kind;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
@@ -34,6 +36,8 @@ pub(super) struct Cursor<'a> {
     faulted: Option<u64>,
     /// The stamp up to which the stream holds all events, by its last packet, ticks.
     complete_until: Option<u64>,
+    /// The last event's stamp, ticks.
+    last: u64,
     damages: Vec<Damage>,
     more_damages: u64,
 }
@@ -68,6 +72,7 @@ impl<'a> Cursor<'a> {
             behind_loss: VecDeque::new(),
             faulted: None,
             complete_until: None,
+            last: 0,
             damages: Vec::new(),
             more_damages: 0,
         };
@@ -97,6 +102,8 @@ impl<'a> Cursor<'a> {
 
     /// Notes the stream's lost packets between the trace's begin and its own first packet.
     pub fn miss_begin(&mut self, from: Stamp<Local>, to: Stamp<Local>) {
+        // A damaged packet may claim to begin behind its events.
+        let to = self.at().map_or(to, |at| to.min(at));
         self.behind_loss.extend(self.next.replace(Next::Late(from, to)));
         self.behind_loss.rotate_right(usize::from(self.behind_loss.len() > 1));
         let kind = DamageKind::BeginMissing { cpu: self.cpu().0.into(), late_ns: to.since(from) };
@@ -121,8 +128,13 @@ impl<'a> Cursor<'a> {
         }
         self.next = loop {
             match self.reader.next() {
-                None => break self.skipped(self.reader.stamp()),
+                None => break self.skipped(self.stamp()),
                 Some(Item::Event(head)) => {
+                    if head.stamp < self.last || self.is_far_behind_packet(head.stamp) {
+                        self.wrong_stamp(head.stamp);
+                        continue;
+                    }
+                    self.last = head.stamp;
                     let kind = self.kinds.get(head.class as usize).copied().unwrap_or(Kind::Other);
                     if kind != Kind::Other {
                         let event = Some(Next::Event(head, kind));
@@ -135,7 +147,13 @@ impl<'a> Cursor<'a> {
                     // The loss includes skipped bytes beside it, with an unknown number of events.
                     let from =
                         self.faulted.take().map(|from| Lost { from: from.min(lost.from), count: 0, ..lost });
-                    break Some(Next::Lost(from.unwrap_or(lost)));
+                    let mut lost = from.unwrap_or(lost);
+                    // The event behind it may have a senseless stamp.
+                    if lost.to < self.last || self.is_far_behind_packet(lost.to) {
+                        lost.to = self.last;
+                    }
+                    self.last = lost.to;
+                    break Some(Next::Lost(Lost { from: lost.from.min(lost.to), ..lost }));
                 }
                 Some(Item::Packet(packet)) => {
                     let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
@@ -144,9 +162,10 @@ impl<'a> Cursor<'a> {
                 }
                 Some(Item::Fault(fault)) => {
                     self.damaged(*fault);
-                    self.faulted.get_or_insert(self.reader.stamp());
+                    let stamp = self.stamp();
+                    self.faulted.get_or_insert(stamp);
                     // The end in a packet's header counts for a whole packet only.
-                    self.complete_until = Some(self.reader.stamp());
+                    self.complete_until = Some(stamp);
                 }
             }
         };
@@ -155,17 +174,45 @@ impl<'a> Cursor<'a> {
     /// The loss for unreadable bytes, up to the next readable event.
     fn skipped(&mut self, to: u64) -> Option<Next> {
         let from = self.faulted.take()?;
-        Some(Next::Lost(Lost { from, to: to.max(from), count: 0 }))
+        // A damaged packet may claim to begin later.
+        Some(Next::Lost(Lost { from: from.min(to), to, count: 0 }))
     }
 
-    fn damaged(&mut self, fault: Fault) {
+    /// The last event's stamp, used or not, where it makes sense.
+    fn stamp(&self) -> u64 {
+        let stamp = self.reader.stamp();
+        if stamp < self.last || self.is_far_behind_packet(stamp) { self.last } else { stamp }
+    }
+
+    /// Whether a stamp lies far behind its packet's claimed end. Some LTTng versions close a packet shortly before its last event.
+    #[inline]
+    fn is_far_behind_packet(&self, stamp: u64) -> bool {
+        const FAR_NS: u64 = 1_000_000_000;
+        self.complete_until
+            .is_some_and(|end| stamp > end && end >= self.last && self.ns(stamp).since(self.ns(end)) > FAR_NS)
+    }
+
+    /// Leaves out an event with a senseless stamp: a stream is by time.
+    #[cold]
+    fn wrong_stamp(&mut self, stamp: u64) {
+        let back = stamp < self.last;
+        let fault = if back { Fault::StampBack } else { Fault::StampFarAhead };
+        self.damage(self.reader.offset(), None, &fault);
+        self.faulted.get_or_insert(self.last);
+    }
+
+    fn damaged(&mut self, fault: StreamFault) {
+        self.damage(fault.offset, Some(fault.packet), &fault.kind);
+    }
+
+    fn damage(&mut self, offset: u64, packet: Option<u64>, fault: &impl Display) {
         if self.damages.len() == MAX_DAMAGES {
             self.more_damages += 1;
             return;
         }
-        let (name, offset) = self.stream.place(fault.offset);
-        let damage = Damage::at(Path::new(name), offset, &fault.kind);
-        let packet = self.stream.is_one_file().then_some(fault.packet);
+        let (name, offset) = self.stream.place(offset);
+        let damage = Damage::at(Path::new(name), offset, fault);
+        let packet = packet.filter(|_| self.stream.is_one_file());
         self.damages.push(Damage { packet, ..damage });
     }
 

@@ -200,3 +200,44 @@ fn inflate(frame: &[u8], blocks: &Blocks, limit: u64, into: &mut Vec<u8>) -> Res
         Err(_) => Err(blocks.end - rest.len()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame with blocks of 5 bytes, of a byte that is repeated 9 times, and of 3 bytes.
+    fn frame(descriptor: u8, checksum: usize) -> (Vec<u8>, [usize; 3]) {
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, descriptor, 0x48];
+        let mut ends = [0; 3];
+        for (n, (head, content)) in
+            [(5 << 3, 5), (9 << 3 | 2, 1), (3 << 3 | 1, 3 + checksum)].into_iter().enumerate()
+        {
+            frame.extend(&u32::to_le_bytes(head)[..3]);
+            frame.extend(vec![7; content]);
+            ends[n] = frame.len();
+        }
+        (frame, ends)
+    }
+
+    #[test]
+    fn a_frames_blocks_end_where_their_heads_say() {
+        for (descriptor, checksum) in [(0, 0), (4, 4)] {
+            let (frame, [first, second, third]) = frame(descriptor, checksum);
+            let followed = [&frame[..], b"more"].concat();
+            let up_to = |to| Blocks::up_to(&followed, to).map(|blocks| (blocks.end, blocks.last));
+            for (to, expected) in [
+                (5, None),
+                (6, Some((6, false))),
+                (first - 1, Some((6, false))),
+                (first, Some((first, false))),
+                (second, Some((second, false))),
+                (third - 1, Some((second, false))),
+                (third, Some((third, true))),
+                (followed.len(), Some((third, true))),
+            ] {
+                assert_eq!(up_to(to), expected, "{descriptor}, up to {to}");
+            }
+        }
+        assert!(Blocks::up_to(b"no frame", 8).is_none());
+    }
+}

@@ -78,7 +78,8 @@ impl FirstPass {
         }
         let is_cut = parts.iter().any(|part| matches!(part.container.end, End::Cut(..)));
         let mut proved = false;
-        if formats.is_empty() && is_cut {
+        // The descriptions stand behind the records.
+        if is_cut {
             let decoder = decoder(first)?;
             let attributes = &container.attributes;
             let switch = match &expanded {
@@ -87,8 +88,8 @@ impl FirstPass {
             };
             if let Some(switch) = switch.map_err(OpenError::io(path))? {
                 formats.insert(switch.number, switch.format);
-                damages
-                    .push(Damage::in_file(path, DamageKind::Fault(Fault::Proved(switch.links).to_string())));
+                let proof = Fault::Proved { links: switch.links, broken: switch.broken };
+                damages.push(Damage::in_file(path, DamageKind::Fault(proof.to_string())));
                 contents = match &expanded {
                     Some(records) => self::contents(&&records[..], (&whole, end), first, formats, among),
                     None => self::contents(source, (&whole, end), first, formats, among),

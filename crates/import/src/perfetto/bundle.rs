@@ -3,13 +3,13 @@
 use wakepath_event::{Comm, Cpu};
 
 use super::fields::{self, field};
-use super::wire::{Fields, Value, numbers};
+use super::wire::{Fields, MAX_NUMBERS, Value, numbers};
 
 /// `TracePacket.ftrace_events`.
 pub(super) const FTRACE_EVENTS: u32 = 1;
 
-/// The limit on a bundle's events: a buffer holds fewer.
-const MAX_ITEMS: usize = 1 << 21;
+/// The limit on a bundle's events and names.
+const MAX_ITEMS: usize = MAX_NUMBERS;
 
 /// The state of a thread whose leaving was not recorded: a bit that no kernel uses, as in our own exports.
 pub(super) const NO_STATE: i64 = 0x4000;
@@ -47,9 +47,23 @@ pub(super) struct Item {
 /// An event in its short forms, or its long form's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
-    Event { from: u32, to: u32 },
-    Waking { target: u32, cpu: u32, flags: Option<u16>, name: u32 },
-    Switch { prev_state: i64, next: u32, name: u32 },
+    Event {
+        from: u32,
+        to: u32,
+    },
+    Waking {
+        target: u32,
+        cpu: u32,
+        flags: Option<u16>,
+        name: u32,
+    },
+    Switch {
+        prev_state: i64,
+        next: u32,
+        name: u32,
+    },
+    /// A left-out bundle's end.
+    Nothing,
 }
 
 impl What {
@@ -59,6 +73,7 @@ impl What {
             Self::Event { .. } => 0,
             Self::Waking { .. } => 1,
             Self::Switch { .. } => 2,
+            Self::Nothing => 3,
         }
     }
 }
@@ -98,9 +113,7 @@ impl Bundle {
                     let at = field_number(value.bytes(), 1).unwrap_or(0);
                     errors = Some(errors.map_or(at, |first| first.min(at)));
                 }
-                9 | 10 => {
-                    bundle.previous_end = Some(value.number()).filter(|&end| end > 0).max(bundle.previous_end)
-                }
+                9 | 10 => bundle.previous_end = bundle.previous_end.max(Some(value.number())),
                 _ => {}
             }
         }
@@ -120,7 +133,7 @@ impl Bundle {
         let (base, mut sound) = (self.names.len() as u64, true);
         for (field, value) in fields.by_ref() {
             match field {
-                5 => self.names.push(Comm::new(value.bytes())),
+                5 if self.names.len() < MAX_ITEMS => self.names.push(Comm::new(value.bytes())),
                 1..=12 => sound &= numbers(value, &mut columns[field as usize]),
                 _ => {}
             }
@@ -155,6 +168,21 @@ impl Bundle {
         sound &=
             states.len() >= switches.len() && nexts.len() >= switches.len() && targets.len() >= wakings.len();
         sound && !fields.damaged
+    }
+
+    /// The bundle without its events, up to its last stamp.
+    pub fn left_out(self) -> Self {
+        let end = self.items.last().map(|item| Item { what: What::Nothing, ..*item });
+        let first = self.items.first().map(|item| item.at);
+        let lost = self.lost || self.previous_end.is_some();
+        Self {
+            cpu: self.cpu,
+            lost,
+            end: self.end,
+            items: end.into_iter().collect(),
+            incomplete: first,
+            ..Self::default()
+        }
     }
 
     /// The name with this number, if the bundle has it.

@@ -57,13 +57,13 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             Step::Event(open, item) => self.item(open, item),
             Step::End(open) => {
                 let last = open.bundle.items.last().map(|item| item.at);
-                if let (Some(from), Some(at)) = (open.bundle.incomplete, last) {
+                if let (Some(mut from), Some(at)) = (open.bundle.incomplete, last) {
+                    // Its losses in front are not emitted yet.
+                    if open.left_out && open.bundle.lost {
+                        let begin = self.survey.extent.map_or(0, |extent| extent.0);
+                        from = self.cpus.get(&open.bundle.cpu).and_then(|cpu| cpu.last).unwrap_or(begin);
+                    }
                     self.lose(open.bundle.cpu, from, at);
-                }
-            }
-            Step::LeftOut(open) => {
-                if let (Some(first), Some(last)) = (open.bundle.items.first(), open.bundle.items.last()) {
-                    self.lose(open.bundle.cpu, first.at, last.at);
                 }
             }
         }
@@ -86,7 +86,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         let cpu = self.cpus.entry(bundle.cpu).or_default();
         let (last, seen) = (cpu.last.unwrap_or(begin), cpu.end.unwrap_or(begin));
         cpu.end = cpu.end.max(bundle.end);
-        let Some(first) = bundle.items.first() else { return };
+        let Some(first) = bundle.items.first().filter(|_| !open.left_out) else { return };
         // The bundle in front was overwritten in Perfetto's buffer.
         if bundle.lost || bundle.previous_end.is_some_and(|end| end > seen) {
             self.lose(bundle.cpu, last, first.at);
@@ -105,6 +105,9 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     }
 
     fn item(&mut self, open: &Open, Item { at, what }: Item) {
+        if open.left_out {
+            return;
+        }
         let cpu = open.bundle.cpu;
         let items = self.cpus.entry(cpu).or_default();
         items.last = items.last.max(Some(at));
@@ -124,6 +127,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
                     (Tid(target), open.bundle.name(name)),
                 );
             }
+            What::Nothing => {}
             What::Event { from, to } => {
                 let event = open.packet.get(from as usize..to as usize);
                 let x86 = self.survey.machine == "x86_64";

@@ -18,6 +18,8 @@ pub(super) struct Open {
     pub bundle: Bundle,
     /// The bundle's packet, with its events' bytes.
     pub packet: Vec<u8>,
+    /// Its events are left out, since too many bundles overlap.
+    pub left_out: bool,
     next: usize,
     place: Place,
 }
@@ -40,8 +42,6 @@ pub(super) enum Step<'a> {
     Event(&'a Open, Item),
     /// The bundle's last event was before.
     End(&'a Open),
-    /// Too many bundles overlap: this bundle is left out.
-    LeftOut(&'a Open),
 }
 
 /// Visits the bundles' events by time, then in file order. Returns the damages with their offsets.
@@ -68,16 +68,16 @@ pub(super) fn merge(
                 continue;
             };
             bundle.lost |= entry.after_gap;
-            let opened = Open { bundle, packet, next: 0, place: entry.place };
+            let mut opened = Open { bundle, packet, left_out: false, next: 0, place: entry.place };
+            if !due.is_empty() && items + opened.cost() > MAX_OPEN_ITEMS {
+                faults.push((entry.place.offset, Fault::TooManyOverlap));
+                let bundle = opened.bundle.left_out();
+                opened = Open { bundle, packet: Vec::new(), left_out: true, ..opened };
+            }
             let Some(key) = opened.key() else {
                 visit(Step::Begin(&opened));
                 continue;
             };
-            if !due.is_empty() && items + opened.cost() > MAX_OPEN_ITEMS {
-                faults.push((entry.place.offset, Fault::TooManyOverlap));
-                visit(Step::LeftOut(&opened));
-                continue;
-            }
             visit(Step::Begin(&opened));
             items += opened.cost();
             let slot = open.iter().position(Option::is_none).unwrap_or_else(|| {

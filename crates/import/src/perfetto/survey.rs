@@ -183,6 +183,7 @@ impl Survey {
                 self.has(Kind::Waking);
                 self.evidence.observe(at, &Tracepoint::Waking { target: Tid(target) });
             }
+            What::Nothing => {}
             What::Event { from, to } => {
                 let Some(event) = packet.get(from as usize..to as usize) else { return };
                 let Some((kind, _)) = fields::kind(event) else { return };

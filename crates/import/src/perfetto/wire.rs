@@ -91,6 +91,9 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// The limit on a repeated field's numbers: a small file unpacks to many bytes, and a bundle has some thousand events.
+pub(super) const MAX_NUMBERS: usize = 1 << 18;
+
 /// Adds a repeated field's numbers, packed or not; returns whether all could be read.
 pub(super) fn numbers(value: Value<'_>, into: &mut Vec<u64>) -> bool {
     let mut packed = match value {
@@ -101,6 +104,9 @@ pub(super) fn numbers(value: Value<'_>, into: &mut Vec<u64>) -> bool {
         Value::Bytes(packed) => packed,
     };
     while !packed.is_empty() {
+        if into.len() == MAX_NUMBERS {
+            return false;
+        }
         let Some(number) = varint(&mut packed) else { return false };
         into.push(number);
     }

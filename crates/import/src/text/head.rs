@@ -263,6 +263,10 @@ impl<'a> Head<'a> {
         if !name.first().is_some_and(|&byte| byte.is_ascii_alphabetic() || byte == b'_') {
             return None;
         }
+        // A tracepoint with a damaged name would pass as another, unread tracepoint.
+        if !rest.0.first().is_none_or(|byte| if is_perf { *byte == b' ' } else { b":( ".contains(byte) }) {
+            return None;
+        }
         let (name, text) = match is_perf {
             true => (name.strip_suffix(b":").unwrap_or(name), rest.0),
             false => (name, rest.0.strip_prefix(b":").unwrap_or(rest.0)),
@@ -397,6 +401,13 @@ mod tests {
             "bash-99999999 [001] 1259.668028: sched_switch: x",
             "bash-25696 [001] what? 1259.668028: sched_switch: x",
             "bash-25696 [001] 99999999999.668028: sched_switch: x",
+            // Beyond 63 bits of nanoseconds.
+            "bash-25696 [001] 9999999999.668028: sched_switch: x",
+            // A name ends with a colon, a bracket or a space.
+            "bash-25696 [001] 1259.668028: sched_sw\u{fffd}tch: x",
+            "bash 25696 [001] 1259.668028: sched:sched_sw\u{fffd}tch: x",
+            "bash-25696 [001] d..2.. 1259.668028: sched_switch: x",
+            "bash-25696 [001] d.. 1259.668028: sched_switch: x",
             "a name that is too long-25696 [001] 1259.668028: sched_switch: x",
             "bash-25696 [001] 1259.668028:",
             "bash-25696 [001] 1259.668028: 77",

@@ -92,4 +92,14 @@ mod tests {
     fn a_line_that_is_older_than_a_line_that_went_on_is_late() {
         assert_eq!(order(&[10, 20, 30, 40, 50, 60, 15, 20], false), (vec![1, 2, 8, 3, 4, 5, 6], vec![7]));
     }
+
+    #[test]
+    fn few_long_lines_leave_no_room_either() {
+        let mut order = Order::new(false);
+        for (number, expected) in [(1, None), (2, None), (3, Some(1))] {
+            let line = Waiting { at: number, number, line: vec![7; MAX_BYTES / 3 + 1].into(), lost: None };
+            assert_eq!(order.add(line), Ok(()));
+            assert_eq!(order.next(false).map(|line| line.number), expected);
+        }
+    }
 }

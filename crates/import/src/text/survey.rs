@@ -140,3 +140,16 @@ impl Survey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_fill_memory() {
+        let line = |n: u32| format!("here-7 [000] d..3. 1.{n:06}: event_{n}: x\n");
+        let text: String = (0..600).map(line).collect();
+        let survey = Survey::new(&text.as_bytes()).expect("memory has no errors");
+        assert_eq!((survey.names.len(), survey.events), (MAX_NAMES, 600));
+    }
+}

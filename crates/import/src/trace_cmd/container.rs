@@ -8,6 +8,7 @@ use wakepath_ctf::Source;
 use wakepath_event::{Comm, Cpu, Tid};
 
 use super::compression::{MAX_BYTES, METHODS};
+use super::cut;
 use super::head_reader::HeadReader;
 use super::ring::{self, Layout};
 use crate::OpenError;
@@ -29,6 +30,8 @@ pub(super) struct Container {
     pub options: FileOptions,
     /// The names of buffers behind the file's end; empty for an unknown name.
     pub cut_buffers: Vec<String>,
+    /// The option with the pages' places is behind the file's end.
+    pub is_table_cut: bool,
 }
 
 /// The values from the file's options.
@@ -43,8 +46,10 @@ pub(super) struct FileOptions {
     pub tsc: Option<Tsc>,
     /// By CPU, the number of events without room in the buffer, by the kernel's count.
     pub dropped: Vec<(u32, u64)>,
+    /// The CPUs whose buffers had events, by the kernel's count.
+    pub with_events: Vec<u32>,
     /// The clock. Version 6 files mostly have an empty name here, and the clock behind each CPU table.
-    clock: Option<String>,
+    pub clock: Option<String>,
 }
 
 /// The conversion from time-stamp counter cycles to ns.
@@ -89,7 +94,7 @@ pub(super) struct Tracepoints {
 }
 
 /// The numbers of options, some of which lead to sections with the same number.
-mod option {
+pub(super) mod option {
     pub const DONE: u16 = 0;
     pub const DATE: u16 = 1;
     pub const CPU_STAT: u16 = 2;
@@ -140,8 +145,11 @@ impl Container {
         // The size of user space's longs, which do not occur here.
         head.byte("the size of its longs")?;
         let page_bytes = head.u32("the size of its pages")?;
-        let mut container =
-            if version == "6" { version_6(&mut head, page_bytes)? } else { version_7(&mut head)? };
+        let mut container = if version == "6" {
+            version_6(&mut head, page_bytes)?
+        } else {
+            version_7(&mut head, page_bytes)?
+        };
         container.check(&head)?;
         Ok(container)
     }
@@ -149,7 +157,7 @@ impl Container {
     /// Whether the file should go on behind its end.
     pub fn is_cut(&self) -> bool {
         let mut pages = self.buffers.iter().flat_map(|buffer| &buffer.cpus);
-        !self.cut_buffers.is_empty() || pages.any(|pages| pages.cut_from.is_some())
+        self.is_table_cut || !self.cut_buffers.is_empty() || pages.any(|pages| pages.cut_from.is_some())
     }
 
     /// Checks that no byte belongs to two CPUs, and leaves out pages behind the file's end.
@@ -245,7 +253,16 @@ fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<
         clock.clone_into(&mut buffer.clock);
     }
     let compression = "none".to_owned();
-    Ok(Container { layout, tracepoints, buffers, comms, compression, options, cut_buffers })
+    Ok(Container {
+        layout,
+        tracepoints,
+        buffers,
+        comms,
+        compression,
+        options,
+        cut_buffers,
+        is_table_cut: false,
+    })
 }
 
 /// Reads the descriptions for pages and tracepoints, whose length is stored nowhere.
@@ -311,7 +328,7 @@ fn latency_tracer(head: &HeadReader<'_, impl Source>) -> OpenError {
 }
 
 /// Reads a version 7 file, whose options lead to its sections.
-fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenError> {
+fn version_7(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<Container, OpenError> {
     let compression = head.text("its compression method")?;
     head.text("the version of that")?;
     let mut next = head.u64("the place of its options")?;
@@ -319,16 +336,17 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
     let (mut sections, mut buffers, mut is_text) = (HashMap::new(), Vec::new(), false);
     // Each block of options leads to the next; a limit on blocks ends a loop.
     let (mut blocks, mut cut_buffers) = (0, Vec::new());
+    // The top buffer's section, if its option is cut off.
+    let mut cut_top = None;
     while next != 0 {
         if next >= head.size && !buffers.is_empty() {
             // Another buffer's options stand behind its pages.
             cut_buffers.push(String::new());
             break;
         }
-        if next >= head.size && blocks > 0 {
-            let what = "the options that say where each CPU's pages are should be here, and the file ends before: it \
-                        was cut short";
-            return Err(head.damaged(next, what));
+        if blocks > 0 && buffers.is_empty() && head.is_section_cut(next)? {
+            cut_top = Some(head.at);
+            break;
         }
         head.at = next;
         let (at, content) = head.section(option::DONE, "a section of options", &compression)?;
@@ -381,6 +399,9 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
     })?;
     let comms = names.map(|(_, names)| parse_comms(names.get(8..).unwrap_or_default())).unwrap_or_default();
     let mut all = Vec::new();
+    if let Some(at) = cut_top {
+        all.push(cut::buffer(head, at, page_bytes, &compression, &options)?);
+    }
     for (at, buffer) in buffers {
         head.at = at;
         let (compressed, _) = head.section_head(option::BUFFER, "the section of a buffer")?;
@@ -395,7 +416,17 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
         all.push(buffer);
     }
     all.sort_by_key(|buffer| !buffer.name.is_empty());
-    Ok(Container { layout, tracepoints, buffers: all, comms, compression, options, cut_buffers })
+    let is_table_cut = cut_top.is_some();
+    Ok(Container {
+        layout,
+        tracepoints,
+        buffers: all,
+        comms,
+        compression,
+        options,
+        cut_buffers,
+        is_table_cut,
+    })
 }
 
 /// A buffer as its option describes it, and its section's place.
@@ -460,7 +491,10 @@ impl FileOptions {
             option::VERSION => self.version = text(),
             option::TRACE_CLOCK => self.clock = Some(selected_clock(&text())),
             option::DATE => self.realtime_offset_us = number(&text()),
-            option::CPU_STAT => self.dropped.extend(parse_dropped(&text())),
+            option::CPU_STAT => {
+                self.dropped.extend(parse_dropped(&text()));
+                self.with_events.extend(parse_with_events(&text()));
+            }
             option::TSC_TO_NS => {
                 let mut rest = DescriptionReader::new(content);
                 let mut tsc =
@@ -483,15 +517,27 @@ fn number(text: &str) -> Option<i64> {
     formats::number(text).map(|number| sign * number)
 }
 
+/// A number in a `stats` file.
+fn figure(stats: &str, name: &str) -> Option<u64> {
+    let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|figure| figure.trim().parse().ok())
+}
+
+fn cpu_in(stats: &str) -> Option<u32> {
+    figure(stats, "CPU").and_then(|cpu| u32::try_from(cpu).ok()).filter(|&cpu| cpu < Cpu::LIMIT.into())
+}
+
 /// The CPU in a `stats` file, and its number of lost events; `None` without losses.
 fn parse_dropped(stats: &str) -> Option<(u32, u64)> {
-    let figure = |name: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|figure| figure.trim().parse::<u64>().ok())
-    };
-    let count = figure("dropped events").unwrap_or(0).saturating_add(figure("commit overrun").unwrap_or(0));
-    let cpu = figure("CPU").and_then(|cpu| u32::try_from(cpu).ok())?;
-    (count > 0 && cpu < Cpu::LIMIT.into()).then_some((cpu, count))
+    let figure = |name| figure(stats, name).unwrap_or(0);
+    let count = figure("dropped events").saturating_add(figure("commit overrun"));
+    cpu_in(stats).filter(|_| count > 0).map(|cpu| (cpu, count))
+}
+
+/// The CPU in a `stats` file, if its buffer had events: in the buffer then, or read before.
+fn parse_with_events(stats: &str) -> Option<u32> {
+    let figure = |name| figure(stats, name).unwrap_or(0);
+    cpu_in(stats).filter(|_| figure("entries") > 0 || figure("read events") > 0)
 }
 
 fn comms(head: &mut HeadReader<'_, impl Source>) -> Result<HashMap<Tid, Comm, FixedState>, OpenError> {
@@ -530,6 +576,9 @@ mod tests {
         assert_eq!(parse_dropped(&stats("dropped events: 7\n")), Some((1, 9)));
         assert_eq!(parse_dropped("CPU: 0\ncommit overrun: 0\ndropped events: 0\n"), None);
         assert_eq!(parse_dropped("dropped events: 7"), None);
+        assert_eq!(parse_with_events(&stats("read events: 0\n")), Some(1));
+        assert_eq!(parse_with_events("CPU: 2\nentries: 0\nread events: 9\n"), Some(2));
+        assert_eq!(parse_with_events("CPU: 2\nentries: 0\nread events: 0\n"), None);
         let comms = parse_comms(b"7 a b\n8 \xff\nnonsense\n99999999 far\n9");
         assert_eq!(comms.len(), 2);
         assert_eq!(comms[&Tid(7)], Comm::new(b"a b"));

@@ -36,6 +36,11 @@ pub(super) struct Converter<'a, F> {
     now: u64,
 }
 
+/// Whether it is an ftrace event's own number, described elsewhere: `TRACE_FN` and so on.
+const fn is_own(id: u16) -> bool {
+    id > 0 && id < 32
+}
+
 impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     pub fn new(container: &'a Container, normaliser: Normaliser, first: u64, emit: F) -> Self {
         Self {
@@ -95,8 +100,12 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             ItemKind::Event(_) => {
                 let container = self.container;
                 let Some(&id) = raw.first_chunk() else { return self.unreadable += 1 };
-                if let Some(plan) = container.tracepoints.plans.get(&u16::from_le_bytes(id)) {
-                    self.tracepoint(origin, plan, raw);
+                let id = u16::from_le_bytes(id);
+                match container.tracepoints.plans.get(&id) {
+                    Some(plan) => self.tracepoint(origin, plan, raw),
+                    None if is_own(id) || container.tracepoints.names.contains_key(&id) => {}
+                    // trace-cmd describes all recorded tracepoints.
+                    None => self.unreadable += 1,
                 }
             }
         }

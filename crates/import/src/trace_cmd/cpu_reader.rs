@@ -175,6 +175,12 @@ impl<'a, S: Source> CpuReader<'a, S> {
             return Ok(None);
         }
         let head = self.layout.read(self.pages.page()).map_err(|what| (self.pages.offset(), what))?;
+        if head.at == 0 {
+            return Err((self.pages.offset(), Fault::PageWithoutStamp));
+        }
+        if head.at < self.now {
+            self.fault(self.pages.offset(), Fault::PageBack);
+        }
         self.now = head.at;
         (self.at, self.end) = head.data;
         // The number of events in unreadable bytes is unknown.

@@ -116,6 +116,24 @@ impl<'a, S: Source> HeadReader<'a, S> {
         }
     }
 
+    /// Whether the file ends within the section at this place, or before it.
+    pub fn is_section_cut(&self, at: u64) -> Result<bool, OpenError> {
+        let mut head = [0; 16];
+        if self.read_at(at, &mut head)? < head.len() {
+            return Ok(true);
+        }
+        let size = head[8..].first_chunk().map_or(0, |&size| u64::from_le_bytes(size));
+        Ok(at.checked_add(16).and_then(|from| from.checked_add(size)).is_none_or(|end| end > self.size))
+    }
+
+    /// Reads bytes anywhere; fewer at the file's end.
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, OpenError> {
+        if at >= self.size {
+            return Ok(0);
+        }
+        self.source.read_at(at, into).map_err(OpenError::io(self.path))
+    }
+
     /// The error for a file with an unsupported compression method.
     pub fn unknown_method(&self, method: &str) -> OpenError {
         OpenError::unsupported(

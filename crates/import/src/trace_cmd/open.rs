@@ -104,11 +104,14 @@ impl<S: Source> TraceDat<S> {
         let mut damages: Vec<_> =
             index.faults.into_iter().map(|(offset, fault)| Damage::at(path, offset, &fault)).collect();
         let mut add = |kind| damages.push(Damage::in_file(path, kind));
+        if container.is_table_cut {
+            add(DamageKind::Fault(Fault::PlacesCut.to_string()));
+        }
         let cut =
             container.buffers[buffer].cpus.iter().filter_map(|pages| Some((pages.cpu, pages.cut_from?)));
         if let Some((cpu, to)) = cut.min_by_key(|&(_, to)| to) {
             add(DamageKind::Fault(Fault::FileCut { cpu, to }.to_string()));
-        } else if container.is_cut() {
+        } else if container.is_cut() && !container.is_table_cut {
             add(DamageKind::Fault(Fault::OtherBufferCut.to_string()));
         }
         if !others.is_empty() {

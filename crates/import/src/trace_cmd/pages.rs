@@ -107,6 +107,12 @@ impl<'a, S: Source> PageReader<'a, S> {
         chunks.left = Some(left.saturating_sub(1));
         chunks.bytes.clear();
         chunks.passed = 0;
+        if left == 0 && self.window.left() > 0 {
+            // Once: nothing behind is read.
+            let rest = self.window.left();
+            self.window.set(from + rest, from + rest);
+            return Err((from, Fault::ChunksEnd(rest)));
+        }
         let (Some(size), Some(whole)) = (size, whole) else { return Ok(false) };
         if u64::from(size) > self.window.left() {
             chunks.left = Some(0);

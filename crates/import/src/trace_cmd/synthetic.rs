@@ -24,6 +24,8 @@ pub struct File {
     asks: u64,
     /// And the tracepoints for new threads.
     births: bool,
+    /// Version 7: options in front of the pages, like `trace-cmd record`.
+    in_order: bool,
     /// The page size, bytes.
     size: usize,
 }
@@ -71,6 +73,7 @@ impl Default for File {
             instance: false,
             asks: u64::MAX,
             births: false,
+            in_order: false,
             size: 1024,
         }
     }
@@ -105,6 +108,12 @@ impl File {
     /// With another option.
     pub fn option(mut self, id: u16, content: &[u8]) -> Self {
         self.options.push((id, content.to_vec()));
+        self
+    }
+
+    /// Version 7 in `trace-cmd record`'s order: the facts, the pages, and their places.
+    pub const fn in_order(mut self) -> Self {
+        self.in_order = true;
         self
     }
 
@@ -271,15 +280,24 @@ impl File {
             options.push((id, (file.len() as u64).to_le_bytes().to_vec()));
             self.section(&mut file, id, &content);
         }
+        let mut place = first;
+        if self.in_order {
+            options.extend([(4, self.clock.as_bytes().to_vec()), (0, vec![0; 8])]);
+            let (at, content) = (file.len() as u64, contents(&options));
+            file[first..first + 8].copy_from_slice(&at.to_le_bytes());
+            self.section(&mut file, 0, &content);
+            // The last option leads to the next options.
+            place = file.len() - 8;
+            options.clear();
+        }
         options.push((3, self.buffer(&mut file, "")));
         if self.instance {
             options.insert(0, (3, self.buffer(&mut file, "other")));
         }
         let at = (file.len() as u64).to_le_bytes();
-        file[first..first + 8].copy_from_slice(&at);
+        file[place..place + 8].copy_from_slice(&at);
         options.push((0, vec![0; 8]));
-        let content: Vec<_> = options.iter().flat_map(|(id, content)| option(*id, content)).collect();
-        self.section(&mut file, 0, &content);
+        self.section(&mut file, 0, &contents(&options));
         file
     }
 
@@ -299,9 +317,11 @@ impl File {
     }
 
     fn section(&self, file: &mut Vec<u8>, id: u16, content: &[u8]) {
-        file.extend([id, u16::from(self.packs())].map(u16::to_le_bytes).concat());
+        // trace-cmd leaves options as they are.
+        let packs = self.packs() && !(id == 0 && self.in_order);
+        file.extend([id, u16::from(packs)].map(u16::to_le_bytes).concat());
         file.extend(0_u32.to_le_bytes());
-        let content = if self.packs() { chunk(content, self.compression) } else { content.to_vec() };
+        let content = if packs { chunk(content, self.compression) } else { content.to_vec() };
         file.extend((content.len() as u64).to_le_bytes());
         file.extend(content);
     }
@@ -316,6 +336,7 @@ impl File {
         option.extend([name.as_bytes(), b"\0", self.clock.as_bytes(), b"\0"].concat());
         option.extend([self.size as u32, 2].map(u32::to_le_bytes).concat());
         for (cpu, pages) in self.pages().into_iter().enumerate() {
+            file.resize(file.len().next_multiple_of(self.size), 0);
             let from = file.len() as u64;
             let pages = if self.packs() && !pages.is_empty() {
                 // Two pages at a time.
@@ -334,6 +355,10 @@ impl File {
         file[at + 8..at + 16].copy_from_slice(&size.to_le_bytes());
         option
     }
+}
+
+fn contents(options: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    options.iter().flat_map(|(id, content)| option(*id, content)).collect()
 }
 
 fn option(id: u16, content: &[u8]) -> Vec<u8> {

@@ -15,25 +15,25 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-fn number(field: u64, value: u64) -> Vec<u8> {
+pub fn number(field: u64, value: u64) -> Vec<u8> {
     [varint(field << 3), varint(value)].concat()
 }
 
-fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
+pub fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
-fn packed(field: u64, values: &[u64]) -> Vec<u8> {
+pub fn packed(field: u64, values: &[u64]) -> Vec<u8> {
     bytes(field, &values.iter().flat_map(|&value| varint(value)).collect::<Vec<_>>())
 }
 
 /// A packet with a bundle.
-fn bundle(cpu: u64, rest: &[u8]) -> Vec<u8> {
+pub fn bundle(cpu: u64, rest: &[u8]) -> Vec<u8> {
     bytes(1, &bytes(1, &[number(1, cpu), rest.to_vec()].concat()))
 }
 
 /// Thread 7 runs on CPU 0 from 100 to 300; on CPU 1, the idle thread is woken into 8 at 200, which wakes 7 at 400.
-fn packets() -> Vec<Vec<u8>> {
+pub fn packets() -> Vec<Vec<u8>> {
     let names = [bytes(5, b"here"), bytes(5, b"swapper")].concat();
     let compact = [
         names,
@@ -59,7 +59,7 @@ fn events(trace: Vec<u8>) -> Vec<Event> {
 }
 
 /// Switches and wake-ups: stamp, CPU, current thread, the other thread.
-fn steps(events: &[Event]) -> Vec<(u64, u16, u32, u32)> {
+pub fn steps(events: &[Event]) -> Vec<(u64, u16, u32, u32)> {
     let step = |event: &Event| match &event.kind {
         EventKind::Switch { next: Tid(other), .. } | EventKind::Waking { target: Tid(other), .. } => {
             Some((event.at.ns(), event.cpu.0, event.current.0, *other))

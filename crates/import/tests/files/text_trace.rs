@@ -7,18 +7,18 @@ use wakepath_import::{OpenError, TextTrace};
 
 use crate::lines::{events, lines, lines_with, survives};
 
-fn opened(text: &[u8]) -> Result<TextTrace<&[u8]>, OpenError> {
+pub fn opened(text: &[u8]) -> Result<TextTrace<&[u8]>, OpenError> {
     TextTrace::from_source(text, Path::new("a.txt"))
 }
 
 /// A text's events, and its damages.
-fn read(text: &str) -> (Vec<Event>, Vec<DamageKind>) {
+pub fn read(text: &str) -> (Vec<Event>, Vec<DamageKind>) {
     let (events, damages) = events(&opened(text.as_bytes()).expect("a text"));
     (events, damages.into_iter().map(|damage| damage.kind).collect())
 }
 
 /// Thread 7 wakes 8 on the other CPU, and sleeps: in each program's form.
-const FTRACE: &str = "\
+pub const FTRACE: &str = "\
 # tracer: nop
 #
 # entries-in-buffer/entries-written: 5/5   #P:2
@@ -32,7 +32,7 @@ const FTRACE: &str = "\
            there-8       [001] d..2.     1.000150: sched_switch: prev_comm=there prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
             here-7       [000] d..2.     1.000200: sched_switch: prev_comm=here prev_pid=7 prev_prio=120 prev_state=D ==> next_comm=swapper/0 next_pid=0 next_prio=120
 ";
-const TRACE_CMD: &str = "\
+pub const TRACE_CMD: &str = "\
 cpus=2
           <idle>-0     [000]     1.000100: sched_switch:         swapper/0:0 [120] R ==> here:7 [120]
             here-7     [000]     1.000105: sched_waking:         comm=there pid=8 prio=120 target_cpu=001
@@ -40,7 +40,7 @@ cpus=2
            there-8     [001]     1.000150: sched_switch:         there:8 [120] S ==> swapper/1:0 [120]
             here-7     [000]     1.000200: sched_switch:         here:7 [120] D ==> swapper/0:0 [120]
 ";
-const PERF: &str = "\
+pub const PERF: &str = "\
          swapper     0 [000]     1.000100:       sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=here next_pid=7 next_prio=120
 \tffffffff82200809 8 [001] 1.000101: sched:sched_switch: prev_comm=x prev_pid=8 prev_prio=1 prev_state=S ==> next_comm=y next_pid=9 next_prio=1
 \t           2724a __libc_start_call_main+0x7a (/usr/lib/x86_64-linux-gnu/libc.so.6)
@@ -242,6 +242,8 @@ fn a_trace_is_recognised_by_its_lines_and_other_text_is_not() {
         "{\"resourceSpans\": []}",
         "[1, 2]\n[3]\n",
         "one-1 [2] 3\ntwo-2 [3] 4\n",
+        // A single line, as in a text about traces.
+        "here-7       [000] d..3.     1.000105: sched_waking: comm=there pid=8 prio=120 target_cpu=001\n",
         "2026-11-28 09:24:57.123456: sched_switch: no\n2026-11-28 09:24:57.123457: sched_switch: no\n",
         "# tracer\n",
         "[    1.000100] here-7: sched_switch\n[    1.000200] here-7: sched_switch\n",

@@ -12,7 +12,7 @@ use crate::lines::{self, changed, events, lines, lines_with};
 const ANY: i64 = 1;
 const FORMS: [(u8, &str); 4] = [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")];
 
-fn opened(bytes: &[u8]) -> Result<TraceDat<&[u8]>, OpenError> {
+pub fn opened(bytes: &[u8]) -> Result<TraceDat<&[u8]>, OpenError> {
     TraceDat::from_source(bytes, Path::new("a.dat"))
 }
 
@@ -22,7 +22,7 @@ fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
 }
 
 /// Thread 7 wakes 8 on the other CPU.
-fn two_cpus() -> File {
+pub fn two_cpus() -> File {
     File::default()
         .switch((110, 1, 0, 0), 0, 8, "there")
         .switch((150, 1, 8, 8), ANY, 0, "swapper/1")
@@ -306,67 +306,6 @@ fn a_file_cut_short_anywhere_is_refused_by_name_and_place_or_says_from_where_on_
             }
         }
     }
-}
-
-/// Some pages of each CPU, with a switch in each.
-fn many_pages() -> File {
-    (0..60).fold(two_cpus().version(6), |file, n| {
-        let at = 1000 + 100 * n;
-        file.waking((at, 0, 7, 7), 8)
-            .switch((at + 10, 1, 0, 0), 0, 8, "there")
-            .switch((at + 20, 1, 8, 8), ANY, 0, "swapper/1")
-            .switch((at + 30, 0, 7, 7), 0, 9, "other")
-            .switch((at + 40, 0, 9, 9), 0, 7, "here")
-    })
-}
-
-/// A CPU's events that came from its pages.
-fn events_on_cpu(events: &[Event], cpu: u16) -> Vec<&Event> {
-    let own = events.iter().filter(|event| event.cpu.0 == cpu);
-    own.filter(|event| !matches!(event.kind, EventKind::Loss { .. } | EventKind::Unrecorded)).collect()
-}
-
-#[test]
-fn behind_a_cut_nothing_is_known_of_its_cpus() {
-    let bytes = many_pages().bytes();
-    let (whole, damages) = events(&opened(&bytes).expect("whole"));
-    assert_eq!(damages, []);
-    let end = |events: &[Event]| events.last().map_or(0, |event| event.at.ns());
-    let (mut readable, mut both, mut second_alone) = (0, 0, 0);
-    for n in 0..300 {
-        let len = bytes.len() - 1 - n * (bytes.len() - 1) / 300;
-        let Ok(file) = opened(&bytes[..len]) else { continue };
-        readable += 1;
-        let (cut, damages) = events(&file);
-        let is_said = |kind: &DamageKind| matches!(kind, DamageKind::Fault(what) if what.starts_with("the file was cut short"));
-        assert!(is_said(&damages[0].kind), "{len}: {damages:?}");
-        let mut expected = Vec::new();
-        for cpu in [0_u16, 1] {
-            let (ours, all) = (events_on_cpu(&cut, cpu), events_on_cpu(&whole, cpu));
-            assert_eq!(ours, all[..ours.len()], "{len}: the events in front of the cut");
-            let marks = cut.iter().filter(|event| event.cpu.0 == cpu);
-            let marks: Vec<_> = marks
-                .filter_map(|event| match event.kind {
-                    EventKind::Unrecorded => Some((event.at.ns(), None)),
-                    EventKind::Loss { from, .. } => Some((event.at.ns(), Some(from.ns()))),
-                    _ => None,
-                })
-                .collect();
-            if marks.is_empty() {
-                assert_eq!(ours.len(), all.len(), "{len}: CPU {cpu} is whole, or it is marked");
-                second_alone += 1;
-                continue;
-            }
-            let (last, end) = (ours.last().map_or(100, |event| event.at.ns()), end(&cut));
-            assert_eq!(marks, [(last, None), (end, Some(last))], "{len}: CPU {cpu}");
-            let kind = DamageKind::EndMissing { cpu: cpu.into(), early_ns: end - last };
-            expected.extend((last < end).then_some(kind));
-            both += usize::from(cpu == 0);
-        }
-        let missing: Vec<_> = damages.into_iter().skip(1).map(|damage| damage.kind).collect();
-        assert_eq!(missing, expected, "{len}");
-    }
-    assert!(readable > 200 && both > 50 && second_alone > 50, "{readable} {both} {second_alone}");
 }
 
 #[test]

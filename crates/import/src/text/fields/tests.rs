@@ -221,3 +221,40 @@ fn interrupts_requests_and_calls_have_their_numbers() {
     // No name is empty of meaning, but an interrupt has none without its number.
     check(&[("irq_handler_entry: irq= name=disk", None), ("softirq_entry: vec=999 [action=X]", None)]);
 }
+
+#[test]
+fn what_text_does_not_say_is_not_read() {
+    check(&[
+        // The addresses of packets' buffers are hidden.
+        ("net_dev_queue: dev=lo skbaddr=00000000a1b2 len=66", None),
+        ("netif_receive_skb: dev=lo skbaddr=00000000a1b2 len=52", None),
+        // No call has a negative number.
+        (
+            "sys_enter: NR -202 (7f48, 89, 0, 0, 0, 0)",
+            Some("Call { number: None, arg0: Some(32584), futex: None }"),
+        ),
+        (
+            "sys_enter: NR 202 (7f48, 89, 0, 0, 0, 0)",
+            Some("Call { number: Some(202), arg0: Some(32584), futex: Some(137) }"),
+        ),
+        // No device has such a number.
+        ("block_rq_issue: 4096,16 WS 4096 () 2157368 + 8 [bash]", None),
+        ("block_rq_issue: 8,1048576 WS 4096 () 2157368 + 8 [bash]", None),
+    ]);
+}
+
+/// perf numbers threads in the namespace of its reader.
+#[test]
+fn a_thread_that_leaves_is_the_current_one_except_in_perfs_text() {
+    let switch = |head: &str, prev: u32| {
+        let line = format!("{head} 1.000100: sched:sched_switch: a:{prev} [120] S ==> b:8 [120]");
+        let line = if head.contains('-') { line.replace("sched:", "") } else { line };
+        let Line::Event(head) = Line::read(line.as_bytes(), false) else { panic!("no head: {line}") };
+        let (kind, call) = Kind::from_line(&head).expect("a switch");
+        read(kind, call, &head).is_some()
+    };
+    for (prev, dashed) in [(7, true), (70, false)] {
+        assert!(switch("a 7 [000]", prev));
+        assert_eq!(switch("a-7 [000]", prev), dashed);
+    }
+}

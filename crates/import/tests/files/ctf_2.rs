@@ -1,6 +1,6 @@
 //! Traces in CTF 2: the same streams, with their metadata converted from CTF 1.8, have the same events.
 
-mod convert;
+pub mod convert;
 
 use std::fmt::Write as _;
 use std::fs;

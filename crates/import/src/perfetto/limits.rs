@@ -1,0 +1,91 @@
+//! Tests of the limits, which are small in tests: a hostile file fills no memory.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use wakepath_event::{EventKind, EventSource};
+
+use super::PerfettoTrace;
+use super::container::walk;
+use super::survey::Survey;
+use crate::Fault;
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+fn number(field: u64, value: u64) -> Vec<u8> {
+    [varint(field << 3), varint(value)].concat()
+}
+
+fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
+    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
+}
+
+/// A packet with a bundle of switches between the idle thread and another, at these stamps.
+fn bundle(cpu: u64, stamps: impl Iterator<Item = u64>) -> Vec<u8> {
+    let switch = |(n, at): (u64, u64)| {
+        let (prev, next) = if n % 2 == 0 { (0, 7 + cpu) } else { (7 + cpu, 0) };
+        let own = [number(2, prev), number(4, n % 2), number(6, next)].concat();
+        bytes(2, &[number(1, at), number(2, prev), bytes(4, &own)].concat())
+    };
+    let events: Vec<u8> = (0..).zip(stamps).flat_map(switch).collect();
+    bytes(1, &bytes(1, &[number(1, cpu), events].concat()))
+}
+
+fn faults(trace: &[u8]) -> Vec<Fault> {
+    let found = walk(&trace, trace.len() as u64, |_, _| ()).expect("memory has no errors");
+    found.into_iter().map(|(_, fault)| fault).collect()
+}
+
+#[test]
+fn a_packet_beyond_the_limit_is_left_out_packed_or_not() {
+    let packed = |size: usize| {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        // An unknown field that is as long.
+        encoder.write_all(&bytes(1, &bytes(900, &vec![0; size]))).expect("memory has no errors");
+        bytes(1, &bytes(50, &encoder.finish().expect("memory has no errors")))
+    };
+    assert_eq!(faults(&packed(60_000)), []);
+    assert_eq!(faults(&packed(70_000)), [Fault::CompressionDamaged]);
+    let plain = |size: usize| bytes(1, &bytes(900, &vec![0; size]));
+    assert_eq!(faults(&plain(60_000)), []);
+    assert!(matches!(&faults(&plain(70_000))[..], [Fault::NoRecord(_)]));
+    // The packet behind it is read.
+    let trace = [plain(70_000), bundle(0, [100, 200].into_iter())].concat();
+    let trace = PerfettoTrace::from_source(&trace[..], Path::new("t")).expect("a trace");
+    let mut switches = 0;
+    trace.for_each(|event| switches += u32::from(matches!(event.kind, EventKind::Switch { .. })));
+    assert_eq!(switches, 2);
+}
+
+#[test]
+fn the_tracers_list_of_threads_does_not_fill_memory() {
+    let thread = |tid| bytes(2, &[number(1, tid), number(3, 7)].concat());
+    let list: Vec<u8> = (1..100).flat_map(thread).collect();
+    let trace = bytes(1, &bytes(2, &list));
+    let survey = Survey::new(&&trace[..], trace.len() as u64).expect("memory has no errors");
+    assert_eq!(survey.threads.values().map(Vec::len).sum::<usize>(), 64);
+}
+
+#[test]
+fn a_bundle_too_many_at_a_time_is_left_out_and_its_cpu_is_unknown_meanwhile() {
+    let trace = [bundle(0, (0..40).map(|n| 100 + 10 * n)), bundle(1, (0..40).map(|n| 105 + 10 * n))].concat();
+    let trace = PerfettoTrace::from_source(&trace[..], Path::new("t")).expect("a trace");
+    let (mut switches, mut losses) = (Vec::new(), Vec::new());
+    let damages = trace.for_each(|event| match event.kind {
+        EventKind::Switch { .. } => switches.push(event.cpu.0),
+        EventKind::Loss { from, .. } => losses.push((event.cpu.0, from.ns(), event.at.ns())),
+        _ => {}
+    });
+    assert_eq!((switches.len(), switches.iter().max()), (40, Some(&0)));
+    assert_eq!(losses, [(1, 105, 495)]);
+    let fault = Fault::TooManyOverlap.to_string();
+    assert!(damages.iter().any(|damage| format!("{:?}", damage.kind).contains(&fault)), "{damages:?}");
+}
