@@ -88,9 +88,9 @@ fn a_clock_is_off_by_more_than_a_millisecond() {
     assert_eq!(distance(Stamp::from_ns(0), Stamp::from_ns(u64::MAX)), i64::MAX);
 }
 
-/// Ten spans of a pool's thread, which begins each when it is woken, is first seen to work for it 3 ms later, and keeps its context for
-/// `keeps` ms behind its end. The spans are stamped by a clock that is `behind` ms behind, and name the thread if they are `noted`.
-fn of_pool(keeps: u64, behind: u64, noted: bool) -> SpanClock {
+/// Ten spans by a pool's thread, which begins each when it is woken, is first seen to work for it 3 ms later, and keeps its context for
+/// `keeps` ms behind its end. The spans' clock is `behind` ms behind, and name the thread if they are `noted`.
+fn pool_clock(keeps: u64, behind: u64, noted: bool) -> SpanClock {
     let mut host = String::from(
         "host web3 realtime=1000000000\nthread loop tid=10\nthread pool tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch loop\n0 c1 idle started\n",
     );
@@ -119,7 +119,7 @@ fn of_pool(keeps: u64, behind: u64, noted: bool) -> SpanClock {
 #[test]
 fn a_pools_threads_that_keep_the_context_of_ended_spans_do_not_make_their_own_hosts_clock_behind() {
     for (keeps, behind, noted, is_off) in [
-        // Each looks like a clock that is behind: its threads work for spans 2 ms after their ends at least.
+        // Each looks like a clock behind its host's: its threads work for spans 2 ms after their ends at least.
         (2, 0, true, false),
         (0, 5, true, true),
         (2, 5, true, true),
@@ -127,7 +127,7 @@ fn a_pools_threads_that_keep_the_context_of_ended_spans_do_not_make_their_own_ho
         (2, 0, false, true),
         (0, 5, false, true),
     ] {
-        let clock = of_pool(keeps, behind, noted);
+        let clock = pool_clock(keeps, behind, noted);
         let looks_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);
         assert!(clock.offsets.iter().any(looks_behind), "{keeps} {behind} {noted}: {clock:?}");
         let expected = match (noted, behind) {
