@@ -84,6 +84,11 @@ fn a_clock_is_off_by_more_than_a_millisecond() {
     ] {
         assert_eq!(clock(least, most).is_off(), expected, "{least} {most:?}");
     }
+    for (awake, asleep, expected) in [(0, 7, false), (0, 8, true), (7, 8, true), (8, 8, false), (8, 0, false)]
+    {
+        let clock = SpanClock { awake, asleep, ..clock(-5 * ms, Some(-2 * ms)) };
+        assert_eq!(clock.is_off(), expected, "{awake} {asleep}");
+    }
     assert_eq!(distance(Stamp::from_ns(7), Stamp::from_ns(5)), -2);
     assert_eq!(distance(Stamp::from_ns(0), Stamp::from_ns(u64::MAX)), i64::MAX);
 }
