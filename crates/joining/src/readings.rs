@@ -74,7 +74,7 @@ impl<'r> Readings<'r> {
         })
     }
 
-    /// The thread that a span names.
+    /// The thread named by a span.
     pub(crate) fn noted_thread(
         &self,
         traced: &Traced,

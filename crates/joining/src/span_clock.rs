@@ -12,8 +12,8 @@
 //! the same bounds for two hosts' clocks, and the corridor between all of them bounds both clocks, also if one drifts (Giraldeau 2015, section
 //! 5.3.1): the same solver is used.
 //!
-//! A thread with an ended span's context looks the same as a clock behind its host's: an event loop's task that goes on after its
-//! answer, or a pool's thread after its work. The spans' own threads decide: the thread that begins a span runs at that moment. If spans
+//! A thread may keep an ended span's context, which looks like a clock behind its host's: an event loop's task behind its
+//! answer, or a pool's thread behind its work. The spans' own threads decide: a thread runs when it begins a span. If spans
 //! seem to begin while their threads sleep, the clock is behind; if they begin while these run, it is the host's own.
 //!
 //! A program may end a span before the thread has left it, and some programs stamp spans with their own times. Then the threads contradict
@@ -54,9 +54,9 @@ pub struct SpanClock {
     pub early: u64,
     /// These spans seen after their end, by the uncorrected clocks.
     pub late: u64,
-    /// The spans whose own thread, by their stamps, ran at their beginning.
+    /// The spans with a beginning, by their stamps, while their own thread ran.
     pub awake: u64,
-    /// The spans whose own thread, by their stamps, did not run at their beginning.
+    /// The spans with a beginning, by their stamps, while their own thread did not run.
     pub asleep: u64,
     /// Its clock's offset ahead of its host's, at the beginning, middle and end of the time in which it is known. If the threads contradict
     /// each other, the largest certain offset.
@@ -75,8 +75,8 @@ pub struct SpanOffset {
 }
 
 impl SpanClock {
-    /// Whether it is certainly off, and far enough to matter. A clock seems behind only if many spans agree, and most of their
-    /// own threads: threads may keep an ended span's context, as does a process forked within a span.
+    /// Whether it is certainly off, and far enough to matter. A clock counts as behind only if many spans agree, and most
+    /// of their own threads: threads may keep an ended span's context, as does a process forked within a span.
     pub fn is_off(&self) -> bool {
         let is_ahead = |offset: &SpanOffset| offset.least_ns > MAX_OFF_NS;
         let is_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);
@@ -102,7 +102,7 @@ struct ProcessSightings {
     last: Stamp<Reference>,
     /// Each span, and whether it was seen too early and too late.
     spans: HashMap<SpanIndex, (bool, bool)>,
-    /// The numbers of these spans whose own thread ran at their beginning, and of the others.
+    /// How many of these spans begin while their own thread ran, and while it did not.
     awake: u64,
     asleep: u64,
     /// The largest certain offset ahead, ns, and its time.
@@ -217,7 +217,7 @@ impl ProcessSightings {
     }
 }
 
-/// Whether a span's own thread ran at its beginning, by the span's stamp; `None` where the thread or its state is not known. A stamp may be cut
+/// Whether a span's own thread ran when the span began, by its stamp; `None` where the thread or its state is not known. A stamp may be cut
 /// to whole milliseconds.
 fn begins_awake(traced: &Traced, places: &Places, readings: &Readings<'_>, span: SpanIndex) -> Option<bool> {
     let thread = readings.noted_thread(traced, places, span)?;

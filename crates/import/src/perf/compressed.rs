@@ -17,7 +17,7 @@ use super::records::{Decoder, RecordHead};
 use super::runs;
 use crate::Fault;
 
-/// The records of a compressed file, or of all parts of a zstd stream.
+/// A compressed file's records, or all records in a zstd stream.
 #[derive(Debug)]
 pub(super) struct Expanded {
     /// The uncompressed ones first: those with facts from before the recording have no stamps.
@@ -35,7 +35,7 @@ const MIN_LIMIT_BYTES: u64 = 1 << 17;
 /// The records are kept in memory.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Decompresses the records of parts. perf compressed at most `buffer` bytes for each piece, if known.
+/// Decompresses the parts' records. perf compressed at most `buffer` bytes for each piece, if known.
 pub(super) fn expand<S: Source>(
     parts: &[PartFile<S>],
     decoder: &Decoder,
@@ -78,7 +78,7 @@ pub(super) fn expand<S: Source>(
     Ok(Expanded { records, faults })
 }
 
-/// The first compressed bytes of a file, where records of events would begin.
+/// A file's first compressed bytes, where events' records would begin.
 pub(super) fn first_piece(source: &impl Source, data: &Range<u64>) -> io::Result<Option<[u8; 4]>> {
     let mut at = data.start;
     while at < data.end {

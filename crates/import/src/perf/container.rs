@@ -53,7 +53,7 @@ pub(super) struct Attribute {
     bytes: Box<[u8]>,
 }
 
-/// The same request, by the same ids: the kernel gives each request ids of its own.
+/// The same request, by the same ids: the kernel gives each request new ids.
 impl PartialEq for Attribute {
     fn eq(&self, other: &Self) -> bool {
         (&self.ids, &self.bytes) == (&other.ids, &other.bytes)

@@ -154,7 +154,7 @@ impl Contents {
         Ok(Self { decoder, roles, index, begin, present, cpus, evidence, edges, build_ids })
     }
 
-    /// Adds the next part's records, which stand at `from` in the sequence of all; returns how the parts meet.
+    /// Adds the next part's records, which stand at `from` in the whole sequence; returns how the parts meet.
     pub fn follow(&mut self, next: Self, from: u64, overwritten: bool) -> Seam {
         let buffers = match (overwritten, self.present.threads) {
             (true, _) => Buffers::Overwritten,

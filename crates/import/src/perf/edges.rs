@@ -1,7 +1,7 @@
-//! Whether a part of a recording follows the part before it, by each CPU's records on both sides.
+//! Whether a part follows the part before it, by each CPU's records on both sides.
 //!
 //! A CPU's switch leaves the thread at which its last switch arrived. Where the next part's first switch leaves another
-//! one, records are missing between the parts: a part was left out, or perf's buffer was full.
+//! thread, records are missing between the parts: a part was left out, or perf's buffer was full.
 
 use std::collections::BTreeMap;
 
@@ -15,39 +15,39 @@ pub(super) struct Edges(BTreeMap<u32, Edge>);
 
 #[derive(Debug, Clone, Copy)]
 struct Edge {
-    /// The stamps of the first and the last event, ns.
+    /// The first and the last event's stamps, ns.
     first: u64,
     last: u64,
-    /// The first switch: its stamp, and the thread that left.
+    /// The first switch: its stamp, and the leaving thread.
     left: Option<(u64, Tid)>,
-    /// The last switch: its stamp, and the thread that came.
+    /// The last switch: its stamp, and the arriving thread.
     arrived: Option<(u64, Tid)>,
 }
 
 /// How two parts meet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seam {
-    /// No record contradicts that one follows the other.
+    /// No record contradicts their order.
     Follows,
     /// Records between these stamps are missing.
     Missing(Vec<Gap>),
-    /// Both have records of the same time.
+    /// Both have records from the same time.
     Overlaps,
 }
 
 /// How the CPUs' buffers were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Buffers {
-    /// All records of all threads.
+    /// All threads' records.
     Whole,
-    /// The records of some threads.
+    /// Some threads' records.
     Threads,
     /// The last records before each part's end (`perf record --overwrite`).
     Overwritten,
 }
 
 impl Edges {
-    /// Takes an event on a CPU; of a switch, the thread that left and the thread that came.
+    /// Takes an event on a CPU; for a switch, the leaving and the arriving thread.
     pub fn see(&mut self, cpu: u32, at: u64, switch: Option<(Tid, Tid)>) {
         if Cpu::numbered(cpu) == Cpu::UNKNOWN {
             return;

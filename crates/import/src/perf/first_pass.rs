@@ -16,7 +16,7 @@ use crate::formats::{self, Format};
 use crate::normalise::ReportedStates;
 use crate::{Fault, OpenError};
 
-/// The first pass's result, for a file or for the parts of a zstd stream.
+/// The first pass's result, for a file or for a zstd stream's parts.
 #[derive(Debug)]
 pub(super) struct FirstPass {
     pub contents: Contents,
@@ -27,8 +27,8 @@ pub(super) struct FirstPass {
     pub damages: Vec<Damage>,
 }
 
-/// The tracepoints of the events, by number, as the first part with a description describes them. The kernel's
-/// description is the same in all parts, and a cut one has none.
+/// The events' tracepoints, by number, from the first part with a description. The kernel's
+/// description is the same in all parts, and a cut part has none.
 pub(super) fn formats<S: Source>(
     parts: &[PartFile<S>],
     damages: &mut Vec<Damage>,
@@ -50,7 +50,7 @@ pub(super) fn formats<S: Source>(
 }
 
 impl FirstPass {
-    /// Reads a file, or the parts of a zstd stream; notes the edges between parts if it is `among` others.
+    /// Reads a file, or a zstd stream's parts; notes the edges between parts if it is `among` others.
     pub fn new<S: Source>(
         parts: &[PartFile<S>],
         formats: &mut HashMap<u64, Format>,

@@ -1,4 +1,4 @@
-//! All parts of a recording, brought together after the first pass over each.
+//! A recording's parts, brought together after the first pass over each.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::parts::{self, PartFile, Sequence};
 use crate::formats::Format;
 use crate::{Fault, OpenError};
 
-/// The parts, as one recording.
+/// The parts, as a single recording.
 #[derive(Debug)]
 pub(super) struct Joined<S> {
     /// The first part's head.
@@ -26,10 +26,10 @@ pub(super) struct Joined<S> {
 }
 
 impl<S: Source> Joined<S> {
-    /// Walks through the records of all parts, at least one.
+    /// Walks through all parts' records. There is at least a part.
     ///
     /// # Errors
-    /// When parts are of different runs or hold records of the same time, or one cannot be read.
+    /// When parts belong to different runs or hold records from the same time, or a part cannot be read.
     pub fn read(
         parts: Vec<PartFile<S>>,
         path: &Path,

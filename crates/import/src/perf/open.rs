@@ -21,7 +21,7 @@ use crate::formats::Format;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
 use crate::{Fault, OpenError};
 
-/// A `perf.data`, opened for reading, or the parts of one.
+/// A `perf.data`, opened for reading, or its parts.
 #[derive(Debug)]
 pub struct PerfData<S = File> {
     description: Description,
@@ -60,10 +60,10 @@ impl RecordingFormat for PerfData {
 }
 
 impl PerfData {
-    /// Opens the parts that a run of `perf record --switch-output` wrote, as one recording.
+    /// Opens the parts by a run of `perf record --switch-output` as a single recording.
     ///
     /// # Errors
-    /// The errors of [`PerfData::open`], and when they are of different runs, or hold records of the same time.
+    /// The errors of [`PerfData::open`], and when they belong to different runs, or hold records from the same time.
     pub fn open_parts(parts: &[PathBuf]) -> Result<Self, OpenError> {
         Self::from_files(parts, parts.first().map_or(Path::new(""), |path| path))
     }
@@ -89,10 +89,10 @@ impl<S: Source> PerfData<S> {
         Self::from_sources(vec![(source, path.to_owned())], path)
     }
 
-    /// Opens parts' bytes, each with its file's name, as one recording with the name `path`.
+    /// Opens parts' bytes, each with its file's name, as a single recording with the name `path`.
     ///
     /// # Errors
-    /// The errors of [`PerfData::open_parts`].
+    /// Those by [`PerfData::open_parts`].
     pub fn from_sources(sources: Vec<(S, PathBuf)>, path: &Path) -> Result<Self, OpenError> {
         let parts = sources.into_iter().map(|(source, path)| PartFile::new(path, source));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;

@@ -1,8 +1,8 @@
-//! The parts of a recording that `perf record --switch-output` divides into files.
+//! The parts into which `perf record --switch-output` divides a recording.
 //!
-//! All parts have the same events with the same ids, which the kernel numbers anew for each run of perf. On each CPU, a
-//! part's records begin where those of the part before end; perf empties the CPUs one after another, so that two parts
-//! overlap in time, and their records are merged by stamp. perf never restarts the zstd stream of `-z`: from the second
+//! All parts have the same events with the same ids, which the kernel numbers anew for each run. On each CPU, a
+//! part's records begin where the earlier part's end; perf empties the CPUs in turn, so two parts
+//! overlap in time, and their records are merged by stamp. perf never restarts the zstd stream under `-z`: from the second
 //! on, a part makes no sense without the parts before it.
 
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ pub(super) struct PartFile<S> {
     pub container: Container,
 }
 
-/// The sections that are equal in all parts, if they are there: the host, its kernel, perf, its command line, and both
+/// The sections with equal contents in all parts, if they are there: the host, its kernel, perf, its command line, and both
 /// clocks' readings when the recording began.
 const SAME: [u8; 5] = [
     feature::HOST_NAME,
@@ -40,7 +40,7 @@ impl<S: Source> PartFile<S> {
         Ok(Self { path, source, container })
     }
 
-    /// Whether both are parts of one recording, as far as they say. A cut part has no sections.
+    /// Whether both are parts of the same recording, as far as they say. A cut part has no sections.
     pub fn is_same_run(&self, other: &Self) -> io::Result<bool> {
         if self.container.attributes != other.container.attributes {
             return Ok(false);
@@ -66,7 +66,7 @@ impl<S: Source> PartFile<S> {
 /// The parts in order, grouped by their zstd streams; parts without such a stream stand alone.
 ///
 /// # Errors
-/// When two are of different recordings.
+/// When two belong to different recordings.
 pub(super) fn by_stream<S: Source>(
     mut parts: Vec<PartFile<S>>,
     path: &Path,
@@ -96,13 +96,13 @@ pub(super) fn by_stream<S: Source>(
     Ok(streams)
 }
 
-/// The time in a part's name, as perf writes it: 14 digits and hundredths of a second behind the last dot.
+/// The time in a part's name, as perf writes it: 14 digits and hundredths behind the last dot.
 fn written_at(path: &Path) -> Option<&OsStr> {
     let time = path.extension()?;
     (time.len() == 16 && time.as_encoded_bytes().iter().all(u8::is_ascii_digit)).then_some(time)
 }
 
-/// The files by perf in a folder, in the order of their names.
+/// The files by perf in a folder, ordered by name.
 pub(super) fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -122,12 +122,12 @@ pub(super) fn is_folder(folder: &Path) -> bool {
         && entries.map(|entry| entry.path()).any(|path| written_at(&path).is_some() && is_file(&path))
 }
 
-/// Whether a file begins like one by perf.
+/// Whether a file begins like perf's files.
 pub(super) fn is_file(path: &Path) -> bool {
     MAGIC.iter().chain([&FIRST_FORMAT]).any(|magic| crate::file_begins_with(path, magic))
 }
 
-/// Groups recordings: files by one run of `perf record` are one, all others stand alone. The order is kept.
+/// Groups recordings: files by the same run of `perf record` come together, all others stand alone. The order is kept.
 ///
 /// # Errors
 /// When a file by perf cannot be read.
@@ -157,11 +157,11 @@ pub fn by_run(paths: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, OpenError> {
     Ok(runs.into_iter().map(|(_, paths)| paths).collect())
 }
 
-/// All parts' records as one sequence of bytes.
+/// All parts' records as a single sequence, bytes.
 #[derive(Debug)]
 pub(super) struct Sequence<S>(Vec<Stretch<S>>);
 
-/// The bytes of a part, or of the parts of a zstd stream, decompressed.
+/// A part's bytes, or a zstd stream's parts, decompressed.
 #[derive(Debug)]
 struct Stretch<S> {
     /// The place in the sequence.
@@ -218,7 +218,7 @@ impl<S: Source> Source for Sequence<S> {
     }
 }
 
-/// The first section of this kind among the parts, as text; cut parts have none.
+/// The parts' first such section, as text; cut parts have none.
 pub(super) fn text<S: Source>(parts: &[PartFile<S>], feature: u8) -> String {
     let mut texts = parts.iter().map(|part| part.container.text(&part.source, feature));
     texts.find(|text| !text.is_empty()).unwrap_or_default()

@@ -47,9 +47,9 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds the next part's records, which stand at `from` in the sequence of all.
+    /// Adds the next part's records, which stand at `from` in the whole sequence.
     ///
-    /// perf begins each part with records without stamps about the processes of that time. They hold at the part's
+    /// perf begins each part with records without stamps about the processes at that time. They hold at the part's
     /// begin, and are left out unless the part `restates` what was missed: they say nothing new.
     pub fn follow(&mut self, next: Self, from: u64, restates: bool) {
         let begin = next.first;
@@ -126,7 +126,7 @@ pub(super) fn index(
         if let Some(at) = at {
             now = at;
             index.first = index.first.min(at);
-            // Records without stamps in front of the first stamp are a run of their own.
+            // Records without stamps in front of the first stamp are a separate run.
             if run.is_none_or(|run| at < run.last || run.last == 0) {
                 index.runs.extend(run.take());
                 run = Some(Run { from: offset, to: offset, at, last: at });

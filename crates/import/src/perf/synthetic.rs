@@ -53,7 +53,7 @@ impl File {
         self
     }
 
-    /// From buffers that keep the last records (`perf record --overwrite`).
+    /// From buffers with the last records only (`perf record --overwrite`).
     pub const fn overwritten(mut self) -> Self {
         self.overwritten = true;
         self
@@ -225,7 +225,7 @@ impl File {
         parts.iter().enumerate().map(part).collect()
     }
 
-    /// The size of its records so far, bytes.
+    /// Its records' size so far, bytes.
     pub const fn len(&self) -> usize {
         self.records.len()
     }
@@ -275,10 +275,10 @@ impl File {
     }
 }
 
-/// A zstd frame's head with a window of 512 KiB.
+/// A zstd frame's head with a window: 512 KiB.
 const FRAME: &[u8] = b"\x28\xb5\x2f\xfd\0\x48";
 
-/// Bytes as blocks that are not compressed, and not a frame's last.
+/// Bytes as uncompressed blocks, none a frame's last.
 fn blocks(bytes: &[u8]) -> Vec<u8> {
     let blocks = bytes.chunks(50).map(|block| [&(block.len() as u32 * 8).to_le_bytes()[..3], block].concat());
     blocks.collect::<Vec<_>>().concat()

@@ -252,7 +252,7 @@ fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
         "tai" => ClockId::Numbered(11),
         "perf" => ClockId::Perf,
         "local" => ClockId::Local,
-        // ftrace's default is its local clock, and a file that does not say so may have another one.
+        // ftrace's default is its local clock, and a file without its name may have another clock.
         "" => ClockId::Unknown,
         "global" => ClockId::Global,
         "uptime" => ClockId::Uptime,

@@ -9,7 +9,7 @@ use wakepath_import::{Fault, OpenError, PerfData};
 
 use crate::lines::{events, lines, lines_with};
 
-/// Parts with the times in their names that perf gives them, in this order.
+/// Parts, in this order, with times in their names as perf writes them.
 fn named<'a>(parts: &'a [Vec<u8>]) -> Vec<(&'a [u8], PathBuf)> {
     let name = |nth: usize| PathBuf::from(format!("perf.data.20261128{nth:08}"));
     parts.iter().enumerate().map(|(nth, part)| (&part[..], name(nth))).collect()
@@ -23,7 +23,7 @@ fn read(parts: &[Vec<u8>]) -> (Vec<Event>, Vec<Damage>) {
     events(&opened(named(parts)).expect("parts"))
 }
 
-/// The names of processes as perf begins each part with them, without stamps.
+/// Processes' names as they begin each part, without stamps.
 fn begin(names: &[(u32, &str)]) -> File {
     names.iter().fold(File::default().cpus(&[0, 1]), |file, (tid, name)| {
         let body = [&tid.to_le_bytes()[..], &tid.to_le_bytes(), name.as_bytes(), &[0]].concat();
@@ -31,7 +31,7 @@ fn begin(names: &[(u32, &str)]) -> File {
     })
 }
 
-/// The events of three parts: CPU 1's reach beyond the beginning of CPU 0's in the next part, as perf empties it later.
+/// Three parts' events: CPU 1's reach beyond the beginning of CPU 0's in the next part, as perf empties it later.
 fn thirds() -> [fn(File) -> File; 3] {
     [
         |file| {
@@ -116,7 +116,7 @@ fn a_part_that_was_left_out_makes_its_time_unknown_on_all_cpus() {
 
 #[test]
 fn processes_found_at_a_parts_begin_count_only_behind_missing_records() {
-    // In either case, thread 5 has another name when the second part begins, without a record of the change.
+    // In either case, thread 5 has another name when the second part begins, without a record.
     let second = |from: u32, names: &[(u32, &str)]| {
         begin(names).switch((300, 0, from, from), 1, 5, "").switch((310, 0, 5, 5), 1, 0, "swapper/0").bytes()
     };
@@ -144,7 +144,7 @@ fn a_cut_part_has_its_description_from_the_others() {
     let (parts, whole) = three();
     let expected = lines(&read(&[whole.bytes()]).0);
     let mut parts = bytes(&parts);
-    // perf was killed: the size of the records is 0, and no section follows.
+    // perf was killed: the records' size is 0, and no section follows.
     let data = u64::from_le_bytes(parts[2][40..48].try_into().expect("a place"));
     let size = u64::from_le_bytes(parts[2][48..56].try_into().expect("a size"));
     parts[2][48..56].fill(0);

@@ -91,13 +91,18 @@ fn a_clock_is_off_by_more_than_a_millisecond() {
     ] {
         assert_eq!(clock(least, most).is_off(), expected, "{least} {most:?}");
     }
+    for (awake, asleep, expected) in [(0, 7, false), (0, 8, true), (7, 8, true), (8, 8, false), (8, 0, false)]
+    {
+        let clock = SpanClock { awake, asleep, ..clock(-5 * ms, Some(-2 * ms)) };
+        assert_eq!(clock.is_off(), expected, "{awake} {asleep}");
+    }
     assert_eq!(distance(Stamp::from_ns(7), Stamp::from_ns(5)), -2);
     assert_eq!(distance(Stamp::from_ns(0), Stamp::from_ns(u64::MAX)), i64::MAX);
 }
 
-/// Ten spans of a pool's thread, which begins each when it is woken, is first seen to work for it 3 ms later, and keeps its context for
-/// `keeps` ms behind its end. The spans are stamped by a clock `behind` ms behind, and name the thread if they are `noted`.
-fn clock_of_pool(keeps: u64, behind: u64, noted: bool) -> SpanClock {
+/// Ten spans by a pool's thread, which begins each when it is woken, is first seen to work for it 3 ms later, and keeps its context for
+/// `keeps` ms behind its end. The spans' clock is `behind` ms behind, and name the thread if they are `noted`.
+fn pool_clock(keeps: u64, behind: u64, noted: bool) -> SpanClock {
     let mut host = String::from(
         "host web3 realtime=1000000000\nthread loop tid=10\nthread pool tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch loop\n0 c1 idle started\n",
     );
@@ -134,7 +139,7 @@ fn a_pools_threads_that_keep_the_context_of_ended_spans_do_not_make_their_own_ho
         (2, 0, false, true),
         (0, 5, false, true),
     ] {
-        let clock = clock_of_pool(keeps, behind, noted);
+        let clock = pool_clock(keeps, behind, noted);
         let looks_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);
         assert!(clock.offsets.iter().any(looks_behind), "{keeps} {behind} {noted}: {clock:?}");
         let expected = match (noted, behind) {

@@ -200,7 +200,7 @@ pub(super) fn take_zipkin(file: &[u8], collector: &mut Collector) -> Result<(), 
     }
 }
 
-/// Takes the whole spans in a document that begins at `at`, if it is cut off. Returns the error, with the place behind these.
+/// Takes the whole spans in the document at `at`, if it is cut off. Returns the error, with the place behind these.
 fn take_whole_part(
     text: &str,
     at: usize,

@@ -1,6 +1,6 @@
-//! The whole spans in a document that ends before its end.
+//! The whole spans in a cut document.
 //!
-//! A document that was cut short makes no sense to a JSON parser. Its beginning does, once it ends behind a whole span
+//! A cut document makes no sense to a JSON parser. Its beginning does, once it ends behind a whole span
 //! and what is open there is closed:
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! {"data": [{"spans": [{…}, {…}]}]}
 //! ```
 
-/// The lists on the way to the spans, and of the spans.
+/// The lists on the way to the spans, and the spans' own list.
 const LISTS: [&str; 9] = [
     "resourceSpans",
     "resource_spans",
@@ -25,24 +25,24 @@ const SPANS: &str = "spans";
 /// The deepest nesting that the parser reads.
 const MAX_DEPTH: usize = 128;
 
-/// An object or a list that has begun.
+/// An open object or list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Object,
     /// A list on the way to the spans.
     Way,
-    /// The list of the spans.
+    /// The spans' list.
     Spans,
     /// Any list within a span, or beside the way.
     Other,
 }
 
-/// The document's beginning up to a place behind which a span would begin, or a part of equal rank, and the brackets that
-/// close it; `None` if nothing is whole.
+/// The document's beginning up to a place behind which a span would begin, or an equal part, and the closing
+/// brackets; `None` if nothing is whole.
 pub(super) fn whole_part(text: &str) -> Option<(&str, String)> {
     let mut open: Vec<Open> = Vec::new();
     let mut whole: Option<(usize, Vec<Open>)> = None;
-    // The place of the text that is open, and of the last whole text.
+    // The open text's place, and the last whole text.
     let (mut begun, mut last) = (None, "");
     let mut key = "";
     let mut escaped = false;
@@ -94,7 +94,7 @@ fn begun_list(open: &[Open], key: &str) -> Open {
     }
 }
 
-/// Whether an object within the list of spans is open.
+/// Whether an object within the spans' list is open.
 fn is_within_span(open: &[Open]) -> bool {
     let list = open.iter().rposition(|one| *one == Open::Spans);
     list.is_some_and(|list| open[list + 1..].contains(&Open::Object))
@@ -121,7 +121,7 @@ mod tests {
                 r#"{"data":[{"spans":[{"a":1}],"processes":{"p":{}},"w"#,
                 Some(r#"{"data":[{"spans":[{"a":1}],"processes":{"p":{}}}]}"#),
             ),
-            // Half a list of attributes is none.
+            // Half a list is none.
             (r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"a"},{"#, None),
             // A span's own lists may have any names.
             (r#"{"spans":[{"a":1},{"data":[{"spans":[{}"#, Some(r#"{"spans":[{"a":1}]}"#)),
