@@ -138,7 +138,11 @@ fn a_context_holds_while_its_thread_has_no_cpu_and_for_a_moment_where_the_thread
             format!("100..100 a/a, 200..200 a/a, {asleep}, 500..900 b/b"),
         ),
         // A wake-up at the moment of the switch adds nothing.
-        ("300 c0 a waking b".into(), String::new(), format!("{asleep}, 500..900 b/b")),
+        (
+            format!("{}\n300 c0 a waking b", reading(100, "a/a")),
+            String::new(),
+            format!("100..100 a/a, {asleep}, 500..900 b/b"),
+        ),
         (String::new(), woken(450), format!("{asleep}, 450..450 b/b, 500..900 b/b")),
         (
             String::new(),
