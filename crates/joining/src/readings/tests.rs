@@ -224,3 +224,21 @@ fn a_new_thread_works_for_nothing_until_it_runs_if_its_first_switch_was_read() {
         assert_eq!(holds_of(&trace), expected, "{fork} {reading}");
     }
 }
+
+#[test]
+fn a_context_is_not_known_while_nothing_shows_where_its_thread_is() {
+    // Its switch from the first CPU to the second is missing.
+    let trace = "
+        thread a tid=10
+        0 c0 idle started
+        0 c0 idle switch a
+        100 c0 a context a/a
+        100 c0 a waking a
+        150 c0 a waking a
+        200 c1 a context b/b
+        200 c1 a waking a
+        300 c1 a context b/b
+        300 c1 a switch idle blocked
+        400 c1 idle stopped";
+    assert_eq!(holds_of(trace), "100..100 a/a, 150..200 ?, 300..400 b/b");
+}
