@@ -138,7 +138,11 @@ fn a_context_holds_while_its_thread_has_no_cpu_and_for_a_moment_where_the_thread
             format!("100..100 a/a, 200..200 a/a, {asleep}, 500..900 b/b"),
         ),
         // A wake-up at the moment of the switch adds nothing.
-        ("300 c0 a waking b".into(), String::new(), format!("{asleep}, 500..900 b/b")),
+        (
+            format!("{}\n300 c0 a waking b", reading(100, "a/a")),
+            String::new(),
+            format!("100..100 a/a, {asleep}, 500..900 b/b"),
+        ),
         (String::new(), woken(450), format!("{asleep}, 450..450 b/b, 500..900 b/b")),
         (
             String::new(),
@@ -219,4 +223,22 @@ fn a_new_thread_works_for_nothing_until_it_runs_if_its_first_switch_was_read() {
         let trace = format!("{known}{}", trace.replace("FORK", fork).replace("READING", reading));
         assert_eq!(holds_of(&trace), expected, "{fork} {reading}");
     }
+}
+
+#[test]
+fn a_context_is_not_known_while_nothing_shows_where_its_thread_is() {
+    // Its switch from the first CPU to the second is missing.
+    let trace = "
+        thread a tid=10
+        0 c0 idle started
+        0 c0 idle switch a
+        100 c0 a context a/a
+        100 c0 a waking a
+        150 c0 a waking a
+        200 c1 a context b/b
+        200 c1 a waking a
+        300 c1 a context b/b
+        300 c1 a switch idle blocked
+        400 c1 idle stopped";
+    assert_eq!(holds_of(trace), "100..100 a/a, 150..200 ?, 300..400 b/b");
 }

@@ -136,6 +136,18 @@ fn a_called_service_has_the_path_of_the_threads_that_had_the_call() {
             "105 caller running; 160 reader runnable; 240 reader running; 405 worker running; 600 worker running; 605 caller runnable; 700 caller running; ",
         ),
         (
+            "the reader waited for work before",
+            &[
+                ("FIRST", "unknown"),
+                (
+                    "50 c0 caller context",
+                    "15 c3 idle waking reader\n20 c2 idle switch reader\n30 c2 reader context none\n30 c2 reader switch idle blocked\n50 c0 caller context",
+                ),
+            ],
+            CALL.into(),
+            "105 caller running; 160 reader runnable; 240 reader running; 405 worker running; 600 worker running; 605 caller runnable; 700 caller running; ",
+        ),
+        (
             "idle",
             &idle,
             CALL.into(),
@@ -263,11 +275,11 @@ fn a_call_begins_in_the_thread_of_its_span_for_a_moment_if_no_context_shows_that
 }
 
 /// `first` reads the call until 200 and hands it over to `second`, which works for `e/e` until 300 and hands it over to `third` at 350. `third`
-/// works for `f/f` since 280.
+/// works for `f/f` from RUNS on.
 #[test]
 fn a_thread_that_was_busy_since_before_an_earlier_pick_up_keeps_the_call_waiting_since_then() {
-    let made = made(
-        "host web3 realtime=1000000
+    const HOST: &str = "
+        host web3 realtime=1000000
         thread first tid=10
         thread second tid=11 tgid=10
         thread third tid=12 tgid=10 blocked
@@ -292,9 +304,9 @@ fn a_thread_that_was_busy_since_before_an_earlier_pick_up_keeps_the_call_waiting
         40 c2 third context none
         40 c2 third switch idle blocked
         270 c3 idle waking third
-        280 c2 idle switch third
-        290 c2 third context f/f
-        290 c2 third waking third
+        RUNS c2 idle switch third
+        299 c2 third context f/f
+        299 c2 third waking third
         400 c2 third context f/f
         400 c2 third waking third
         410 c2 third context a/b
@@ -303,15 +315,14 @@ fn a_thread_that_was_busy_since_before_an_earlier_pick_up_keeps_the_call_waiting
         600 c2 third waking third
         610 c2 third context none
         610 c2 third switch idle blocked
-        1000 c0 idle stopped",
-        "service s
+        1000 c0 idle stopped";
+    let spans = "service s
         a/b 1000090..1000700 server
         e/e 1000010..1000295
-        f/f 1000010..1000405",
-    );
-    let joined = made.joined();
-    let parts = |of| {
-        let had = had(&joined, made.request("a/b"), of, at(90), at(600)).expect("three threads");
+        f/f 1000010..1000405";
+    let parts = |runs: u64, of| {
+        let made = made(&HOST.replace("RUNS", &runs.to_string()), spans);
+        let had = had(&made.joined(), made.request("a/b"), of, at(90), at(600)).expect("three threads");
         let texts = had.iter().map(|part| match part {
             Had::Thread { thread, to, .. } => format!("{} {}", to.ns(), made.name(*thread)),
             Had::NoThread { next, to, kind, .. } => {
@@ -322,9 +333,17 @@ fn a_thread_that_was_busy_since_before_an_earlier_pick_up_keeps_the_call_waiting
     };
     // Until 201 `first` has the call, from 295 on `second`, from 405 on `third`.
     assert_eq!(
-        parts(Of::Itself),
+        parts(280, Of::Itself),
         "201 first, 295 queue of second, 351 second, 405 queue of third, 600 third"
     );
-    // The last has worked for another request since 280; `second` had not taken the call up by then, and was busy all the time.
-    assert_eq!(parts(Of::Caller), "201 first, 280 queue of second, 351 third, 405 queue of third, 600 third");
+    let behind = "351 third, 405 queue of third, 600 third";
+    for (runs, before) in [
+        // `second` had not taken the call up by then.
+        (280, "201 first, 280 queue of second"),
+        (295, "201 first, 295 queue of second"),
+        // It had, and was busy since before the hand-over.
+        (296, "201 second, 295 queue of second, 296 second"),
+    ] {
+        assert_eq!(parts(runs, Of::Caller), format!("{before}, {behind}"), "{runs}");
+    }
 }
