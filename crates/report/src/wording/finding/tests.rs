@@ -265,3 +265,14 @@ fn the_wait_in_which_a_window_ended_and_an_awaited_thread_are_named_in_place_of_
     let futex = Some(CallName { number: Call::FUTEX, object: None });
     assert_eq!(words(awaited(futex)), "waiting in futex for stress (555), which was sleeping until a timer");
 }
+
+#[test]
+fn a_timer_of_the_kernels_own_expires_and_another_object_is_made_ready() {
+    let story = checkout();
+    let words = |name: &str| {
+        let object = Some(Object::Anonymous(name.into()));
+        row(&story.evidence(), &RowKey::TimerReady(object), &Row::default()).1
+    };
+    assert_eq!(words("[timerfd]"), "waiting until a timerfd expired");
+    assert_eq!(words("[eventfd]"), "waiting for [eventfd], which a timer made ready");
+}
