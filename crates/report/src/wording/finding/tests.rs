@@ -114,6 +114,9 @@ fn the_responsible_cause_has_a_code_and_a_name_and_the_thread_itself_has_neither
         effect: SignalEffect::GoesOn,
         sender: wakepath_critical_path::SignalSender::Timer,
     };
+    // A kernel thread sends the signal for Ctrl-C at a terminal.
+    let typed =
+        SignalCause { number: 2, sender: wakepath_critical_path::SignalSender::Thread(JOURNAL), ..signal };
     for (cause, code, name) in [
         (Responsible::Itself, None, None),
         (Responsible::Competitor(STRESS), Some("competitor"), Some("stress (555)")),
@@ -137,6 +140,7 @@ fn the_responsible_cause_has_a_code_and_a_name_and_the_thread_itself_has_neither
             Some("kernel lock 0x2000"),
         ),
         (Responsible::Signal(signal), Some("signal"), Some("SIGALRM from a timer")),
+        (Responsible::Signal(typed), Some("signal"), Some("SIGINT from the kernel")),
         (Responsible::StillWaiting, Some("still_waiting"), Some("still waiting")),
     ] {
         assert_eq!(responsible(&evidence, cause), (code, name.map(String::from)), "{cause:?}");
