@@ -501,4 +501,13 @@ mod tests {
         assert!([0, 232, 7, 23].into_iter().all(is));
         assert!(![202, 35, 9_999].into_iter().any(is));
     }
+
+    #[test]
+    fn a_file_without_a_name_is_no_object() {
+        for mode in [0o100_644, 0] {
+            let names = names(&[(10, 5, mode, None, "")]);
+            let object = names.call(&call(0, 5), Some(Tid(7)), Stamp::from_ns(20)).object;
+            assert_eq!(object, None, "{mode:o}");
+        }
+    }
 }

@@ -275,6 +275,7 @@ mod tests {
             ["150.0%", "100%", "50.0%"]
         );
         assert_eq!(rough_share(3, 2), "150%");
+        assert_eq!(percent_text(1, 100_000), "<0.1%");
     }
 
     #[test]

@@ -258,3 +258,22 @@ fn equal_sites_of_several_stacks_are_one() {
     assert_eq!(stacks.site(site(1).expect("it is known")).function, other);
     assert_eq!(stacks.stack(None), None);
 }
+
+#[test]
+fn the_waker_has_a_stack_only_where_it_ended_the_wait_itself() {
+    let ended = taken(&[OTHER + 8]);
+    let recorded = waits(&[
+        event(60, 1, 7008, EventKind::StackOf(ended.id())),
+        event(80, 1, 7008, EventKind::StackOf(ended.id())),
+        event(90, 0, 7, EventKind::Stack(ended)),
+    ]);
+    let [own, helper] = [7, 7008].map(|tid| recorded.with_tid(Tid(tid))[0]);
+    let mut names = CodeNames::new(&recorded, false);
+    let mut reader = Reader { names: &mut names, known: HashMap::new(), stacks: Stacks::default() };
+    let mut has_stack = |at, by| reader.ended(own, Stamp::from_ns(at), by).is_some();
+    assert!(has_stack(10, Some(helper)));
+    // By the path, another thread ended the wait, or none did.
+    assert!(!has_stack(10, Some(own)) && !has_stack(10, None));
+    // An interrupt woke while the helper had the CPU.
+    assert!(!has_stack(70, Some(helper)) && !has_stack(70, None));
+}

@@ -159,4 +159,10 @@ mod tests {
             assert_eq!(text(&[(leaf, in_kernel, None, 1)]), Some(format!("~ 1 of 1 samples in {expected}")));
         }
     }
+
+    #[test]
+    fn only_a_function_has_a_name_alone() {
+        assert_eq!(function_name(&function("save\x07", Some("x"), None)).as_deref(), Some(r"save\x07"));
+        assert_eq!(function_name(&Found::Kernel), None);
+    }
 }

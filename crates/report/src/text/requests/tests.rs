@@ -233,3 +233,11 @@ fn the_request_held_back_longest_is_named_and_the_others_are_counted() {
     assert_eq!(words(&[first, second, missing]), Some(format!("{named}, and 2 more")));
     assert_eq!(words(&[missing, first]), Some(format!("request {}, and 1 more", "cc".repeat(16))));
 }
+
+#[test]
+fn requests_within_the_recording_need_no_word_about_another_time() {
+    let (recorded, traced) = (recorded(), operations(3));
+    let answer = engine::requests(&recorded, &traced, &engine::RequestsQuery::default()).expect("requests");
+    let text = super::requests(&answer, Source::Read(" a.rec"), Layout::PLAIN);
+    assert!(answer.outside == 0 && !text.contains("no recording covers"), "{text}");
+}

@@ -114,6 +114,9 @@ fn the_responsible_cause_has_a_code_and_a_name_and_the_thread_itself_has_neither
         effect: SignalEffect::GoesOn,
         sender: wakepath_critical_path::SignalSender::Timer,
     };
+    // A kernel thread sends the signal for Ctrl-C at a terminal.
+    let typed =
+        SignalCause { number: 2, sender: wakepath_critical_path::SignalSender::Thread(JOURNAL), ..signal };
     for (cause, code, name) in [
         (Responsible::Itself, None, None),
         (Responsible::Competitor(STRESS), Some("competitor"), Some("stress (555)")),
@@ -137,6 +140,7 @@ fn the_responsible_cause_has_a_code_and_a_name_and_the_thread_itself_has_neither
             Some("kernel lock 0x2000"),
         ),
         (Responsible::Signal(signal), Some("signal"), Some("SIGALRM from a timer")),
+        (Responsible::Signal(typed), Some("signal"), Some("SIGINT from the kernel")),
         (Responsible::StillWaiting, Some("still_waiting"), Some("still waiting")),
     ] {
         assert_eq!(responsible(&evidence, cause), (code, name.map(String::from)), "{cause:?}");
@@ -264,4 +268,15 @@ fn the_wait_in_which_a_window_ended_and_an_awaited_thread_are_named_in_place_of_
     assert_eq!(words(awaited(None)), "waiting for stress (555), which was sleeping until a timer");
     let futex = Some(CallName { number: Call::FUTEX, object: None });
     assert_eq!(words(awaited(futex)), "waiting in futex for stress (555), which was sleeping until a timer");
+}
+
+#[test]
+fn a_timer_of_the_kernels_own_expires_and_another_object_is_made_ready() {
+    let story = checkout();
+    let words = |name: &str| {
+        let object = Some(Object::Anonymous(name.into()));
+        row(&story.evidence(), &RowKey::TimerReady(object), &Row::default()).1
+    };
+    assert_eq!(words("[timerfd]"), "waiting until a timerfd expired");
+    assert_eq!(words("[eventfd]"), "waiting for [eventfd], which a timer made ready");
 }
