@@ -76,3 +76,100 @@ pub(super) fn notes(
     }
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_event::{Event, EventKind, Tid, UserMark};
+    use wakepath_loaded::testing::{event, read};
+
+    use crate::latency::LatencySource;
+    use crate::latency::recorded::{RecordedLatencyError, RecordedQuery, ThreadFilter, recorded_latency};
+    use crate::{ProblemKind, Recorded, Subject};
+
+    fn mark(at: u64, thread: u32, name: &str) -> Event {
+        let (process, thread) = (Some(Tid(thread)), Some(Tid(thread)));
+        let mark = UserMark { name: name.into(), process, thread, fields: Box::default() };
+        event(at, 9, 0, EventKind::UserMark(Box::new(mark)))
+    }
+
+    fn recorded(marks: &[Event]) -> Recorded {
+        const TRACE: &str = "
+            thread a tid=10
+            thread b tid=11
+             0 c0 idle started
+             0 c0 idle switch a
+            90 c0 a switch idle blocked
+            99 c0 idle stopped";
+        let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
+        events.extend_from_slice(marks);
+        events.sort_by_key(|event| event.at);
+        read(&events)
+    }
+
+    fn marks() -> Vec<Event> {
+        let states = [(10, 10, "s:x_begin"), (30, 10, "s:x_end"), (40, 11, "s:x_begin"), (80, 11, "s:x_end")];
+        let mut marks: Vec<_> = states.iter().map(|&(at, thread, name)| mark(at, thread, name)).collect();
+        marks.extend([mark(85, 11, "s:x_begin"), mark(20, 12, "s:beat"), mark(25, 12, "s:beat")]);
+        marks
+    }
+
+    type Counted = (String, LatencySource, [u64; 4]);
+
+    /// The targets with their count, sum, open and unseen.
+    fn ask(
+        recorded: &Recorded,
+        target: &str,
+        threads: ThreadFilter,
+    ) -> Result<Vec<Counted>, RecordedLatencyError> {
+        let targets = vec![target.to_owned()];
+        let answer =
+            recorded_latency(recorded, &RecordedQuery { targets, threads, ..RecordedQuery::default() })?;
+        let counted = answer.targets.into_iter().map(|one| {
+            let sums = [
+                one.histogram.calls(),
+                u64::try_from(one.histogram.sum()).expect("short"),
+                one.open,
+                one.unseen,
+            ];
+            (one.target, one.source, sums)
+        });
+        Ok(counted.collect())
+    }
+
+    #[test]
+    fn states_count_for_the_chosen_threads_and_unknown_threads_count_with_all() {
+        use LatencySource::{UserMarks, UserStates};
+        let recorded = recorded(&marks());
+        let of = |threads| ask(&recorded, "ust:s:x", threads).expect("states");
+        let state = |sums| vec![(String::from("ust:s:x"), UserStates, sums)];
+        assert_eq!(of(ThreadFilter::All), state([2, 60, 1, 0]));
+        assert_eq!(of(ThreadFilter::Subject(Subject::Tid(Tid(11)))), state([1, 40, 1, 0]));
+        // No recorded thread has the number 12.
+        let beats = ask(&recorded, "ust:s:beat", ThreadFilter::All).expect("times");
+        assert_eq!(beats, [(String::from("ust:s:beat"), UserMarks, [1, 5, 0, 0])]);
+        let beats = ask(&recorded, "ust:s:beat", ThreadFilter::Subject(Subject::Tid(Tid(10))));
+        assert_eq!(beats.expect("none")[0].2, [0; 4]);
+        let all = ask(&recorded, "ust:*", ThreadFilter::All).expect("all");
+        let names: Vec<_> = all.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(names, ["ust:s:beat", "ust:s:x", "ust:s:x_begin"], "those with times");
+    }
+
+    #[test]
+    fn an_unknown_name_lists_all_names_and_a_trace_without_marks_says_so() {
+        let says = |recorded: &Recorded, target| {
+            ask(recorded, target, ThreadFilter::All).expect_err("no such name").to_string()
+        };
+        assert_eq!(
+            says(&recorded(&marks()), "ust:s:y"),
+            "there is no `ust:s:y` in this recording; available: `ust:s:beat`, `ust:s:x`, `ust:s:x_begin` and `ust:s:x_end`"
+        );
+        let mut without = recorded(&[]);
+        assert_eq!(says(&without, "ust:s:x"), "no program's own marks were recorded");
+        let apart =
+            wakepath_event::Damage::in_file("ust".as_ref(), wakepath_event::DamageKind::ProgramsApart);
+        let apart = crate::Problem::new(ProblemKind::Trace(apart), Stamp::MIN, Stamp::MIN);
+        without.problems.push(apart);
+        assert!(says(&without, "ust:s:x").starts_with("the programs' own marks are not read"));
+    }
+}
