@@ -36,7 +36,7 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
 /// Reads recordings for a question about programs' own marks. Programs' traces without the kernel's answer it too.
 ///
 /// # Errors
-/// As [`open_all`].
+/// Those in [`open_all`].
 pub fn open_marks(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     match (open_all(paths, progress), paths) {
         (Err(OpenError::Trace(wakepath_import::OpenError::ProgramsOnly { .. })), [path]) => {
