@@ -31,11 +31,13 @@ pub struct UserState {
     part: Path,
 }
 
+/// A beginning and an end.
+type Times = (Stamp<Reference>, Stamp<Reference>);
+
 /// All states on a path, most time first.
 pub(crate) fn user_states(recorded: &Recorded, stretches: &Stretches, path: &Path) -> Vec<UserState> {
     let Window { from, to, thread: own } = path.window;
-    let mut states: BTreeMap<(usize, ThreadIndex), (u64, u64, Vec<(Stamp<Reference>, Stamp<Reference>)>)> =
-        BTreeMap::new();
+    let mut states: BTreeMap<(usize, ThreadIndex), (u64, u64, Vec<Times>)> = BTreeMap::new();
     for stretch in &stretches.all {
         if stretches.names[stretch.name].1 != StretchKind::State {
             continue;
@@ -70,9 +72,9 @@ pub(crate) fn user_states(recorded: &Recorded, stretches: &Stretches, path: &Pat
 }
 
 /// Times in order, without overlaps: a state may nest in itself.
-fn union(mut times: Vec<(Stamp<Reference>, Stamp<Reference>)>) -> Vec<(Stamp<Reference>, Stamp<Reference>)> {
+fn union(mut times: Vec<Times>) -> Vec<Times> {
     times.sort_unstable();
-    let mut merged: Vec<(Stamp<Reference>, Stamp<Reference>)> = Vec::new();
+    let mut merged: Vec<Times> = Vec::new();
     for (from, to) in times {
         match merged.last_mut() {
             Some(last) if from <= last.1 => last.1 = last.1.max(to),

@@ -66,12 +66,13 @@ mod tests {
         marked_path(|answer| {
             let text = path(answer, Source::Read(""), Layout::PLAIN);
             let states = text.lines().skip_while(|line| !line.contains("own states")).take(4);
-            let states: Vec<_> = states.map(|line| line.strip_prefix(' ').expect("a margin")).collect();
+            let states: String = states.map(|line| format!("|{line}\n")).collect();
             expect![[r#"
-                share     time  programs' own states over this path (LTTng-UST), most time first
-                85.0%   850 ns  shop:read\x1b of reader (10), once: the largest part waiting until SIGALRM from a
-                                timer cut the wait short (94.1%)
-                 0.0%     0 ns  shop:open of reader (10), once, not measured"#]].assert_eq(&states.join("\n"));
+                | share     time  programs' own states over this path (LTTng-UST), most time first
+                | 85.0%   850 ns  shop:read\x1b of reader (10), once: the largest part waiting until SIGALRM from a
+                |                 timer cut the wait short (94.1%)
+                |  0.0%     0 ns  shop:open of reader (10), once, not measured
+            "#]].assert_eq(&states);
         });
     }
 }
