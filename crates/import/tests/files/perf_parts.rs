@@ -10,12 +10,12 @@ use wakepath_import::{Fault, OpenError, PerfData};
 use crate::lines::{events, lines, lines_with};
 
 /// Parts, in this order, with times in their names as perf writes them.
-fn named<'a>(parts: &'a [Vec<u8>]) -> Vec<(&'a [u8], PathBuf)> {
+fn named(parts: &[Vec<u8>]) -> Vec<(&[u8], PathBuf)> {
     let name = |nth: usize| PathBuf::from(format!("perf.data.20261128{nth:08}"));
     parts.iter().enumerate().map(|(nth, part)| (&part[..], name(nth))).collect()
 }
 
-fn opened<'a>(parts: Vec<(&'a [u8], PathBuf)>) -> Result<PerfData<&'a [u8]>, OpenError> {
+fn opened(parts: Vec<(&[u8], PathBuf)>) -> Result<PerfData<&[u8]>, OpenError> {
     PerfData::from_sources(parts, "folder".as_ref())
 }
 
@@ -210,7 +210,7 @@ fn files_of_a_run_are_one_recording_and_a_folder_of_parts_is_too() {
     let other = folder.path().join("other");
     let host = [&5_u32.to_le_bytes()[..], b"web4\0"].concat();
     std::fs::write(&other, whole.clone().section(3, &host).bytes()).expect("room");
-    let given = [&paths[..2], &[other.clone()], &paths[2..]].concat();
+    let given = [&paths[..2], std::slice::from_ref(&other), &paths[2..]].concat();
     assert_eq!(by_run(&given).expect("files"), [paths.clone(), vec![other.clone()]]);
     std::fs::remove_file(other).expect("a file");
     use wakepath_event::RecordingFormat;

@@ -50,6 +50,9 @@ const fn rule(kind: &EventKind) -> Left {
         | EventKind::Loss { .. }
         | EventKind::Clocks(_) => State,
         EventKind::Unrecorded => Nothing("the recorder records every CPU"),
+        EventKind::UserMark(_) | EventKind::UserMarksLost { .. } => {
+            Nothing("the recorder has no such records")
+        }
         EventKind::ThreadContext(_)
         | EventKind::ThreadAttribute(_)
         | EventKind::Fork { .. }

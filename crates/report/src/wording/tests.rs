@@ -97,7 +97,7 @@ fn an_object_has_its_words_in_a_sentence_and_its_kind_in_a_document() {
     let (pipe, socket) = (Object::Pipe, Object::Socket(None));
     let (orders, end) = (Object::File("orders.db".into()), Object::Socket(Some(endpoint())));
     let three = [orders.clone(), pipe.clone(), end.clone()];
-    let four = [&three[..], &[socket.clone()]].concat();
+    let four = [&three[..], std::slice::from_ref(&socket)].concat();
     let all = "any of 3 descriptors (orders.db, a pipe, tcp 10.0.0.3:5432)";
     let more = "any of more than 16 descriptors (orders.db, a pipe, tcp 10.0.0.3:5432, …)";
     for (object, words, kind, name) in [

@@ -76,7 +76,7 @@ fn waits_that_timed_out_name_the_object_with_most_of_their_time_and_count_the_ot
         let mut of = Row::default();
         for (object, ns) in objects.iter().zip([300, 200, 100]) {
             let call = CallName { number: 7, object: object.clone() };
-            of.calls.insert(call, Waits { count: 1, ns, ..Waits::default() });
+            of.calls.insert(call, Waits { count: 1, ns });
         }
         row(&story.evidence(), &RowKey::TimedOut(expected), &of).1
     };
