@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use wakepath_event::{DamageKind, EventKind, EventSource, RecordingFormat};
 use wakepath_harness::live::{document, list};
 use wakepath_harness::perf::{EVENTS, place};
@@ -12,8 +13,9 @@ use wakepath_import::PerfData;
 /// Runs `perf record` on all CPUs with these arguments and this output, and kills it while a shell starts short-lived
 /// processes.
 fn killed(folder: &Path, output: Stdio, arguments: &[&str]) {
+    // perf writes when a buffer is half full: a large one would be lost at the kill.
     let mut perf = Command::new("perf")
-        .args(["record", "-q", "-a", "-m", "8M", "-e", EVENTS])
+        .args(["record", "-q", "-a", "-m", "64K", "-e", EVENTS])
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::null())
@@ -73,13 +75,14 @@ fn a_file_by_a_killed_perf_is_read_by_proof_and_the_answer_says_so() {
     {
         killed(&folder, Stdio::null(), arguments);
         assert!(!script(&folder, file).contains("sched_switch"), "perf reads {file}");
-        let path = document(&folder, &["path", "--comm", "sleep", file]);
+        let path = document(&folder, &["path", file]);
         let problems: Vec<_> =
             list(&path["problems"]).iter().filter_map(|one| one["text"].as_str()).collect();
         for says in ["the description of the tracepoints is missing", "perf did not finish the file"] {
             assert!(problems.iter().any(|text| text.contains(says)), "{file}: {problems:#?}");
         }
-        let segments = list(&path["segments"]);
-        assert!(segments.iter().any(|segment| segment["kind"] == "running"), "{file}: {segments:#?}");
+        let ran = |thread: &&Value| thread["running_ns"].as_u64() > Some(0);
+        let ran = list(&path["threads"]).iter().filter(ran).count();
+        assert!(ran > 10, "{file}: {ran} threads ran");
     }
 }

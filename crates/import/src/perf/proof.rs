@@ -3,7 +3,8 @@
 //! On 64-bit machines, all kernels since 2.6.35 put the fields of `sched_switch` at the same places, but the file's
 //! attributes do not say which event it is. Its records show it: in each, the sampled thread leaves the CPU, and a single
 //! contradicting record refutes an event. On each CPU the leaving thread came with the switch before, a *link*; but perf loses
-//! switches without a note, and a few links break.
+//! switches without a note, and a few links break. Some kernels report no switch from the idle thread, on some CPUs: a broken
+//! link to or from idleness proves nothing either way.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -33,6 +34,9 @@ const MIN_THREADS: usize = 3;
 /// The links for each broken link. perf's whole files from a busy machine have some hundred; most links break in an event
 /// whose second thread is any other.
 const LINKS_PER_BROKEN: u64 = 20;
+
+/// The idle thread.
+const IDLE: u32 = 0;
 
 /// The largest priority, and the bound of thread states.
 const MAX_PRIORITY: u32 = 140;
@@ -123,7 +127,8 @@ impl Candidate {
         let before = self.next.insert(cpu, coming);
         self.refuted |= !is_switch;
         self.links += u64::from(before == Some(leaving));
-        self.broken += u64::from(before.is_some_and(|before| before != leaving));
+        self.broken +=
+            u64::from(before.is_some_and(|before| ![IDLE, leaving].contains(&before) && leaving != IDLE));
         if self.threads.len() < MIN_THREADS {
             self.threads.insert(coming);
         }

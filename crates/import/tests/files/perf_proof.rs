@@ -158,6 +158,27 @@ fn two_events_that_look_like_switches_prove_none() {
     assert!(refused(&both));
 }
 
+/// Some kernels report no switch from the idle thread, on some CPUs.
+#[test]
+fn a_missing_switch_of_the_idle_thread_proves_nothing_either_way() {
+    let idle = |from: u64, count: u64| {
+        move |file: File| {
+            (0..count).fold(file, |file, n| Switch::new(from + 10 * n, 20 + n as u32 % 3, 0).in_file(file))
+        }
+    };
+    let (_, damages) = read(&idle(900, 30)(in_turn(30, &THREE))).expect("proved");
+    // The first of these leaves a thread other than the last that came.
+    let says = proof(&damages);
+    assert!(says.contains("by 29 switches") && says.contains("(1 switches left another thread)"), "{says}");
+    assert!(refused(&idle(100, 30)(File::default().waking((90, 0, 9, 9), 7))), "no link");
+    let from_idle = |file, n: u64| {
+        Switch { origin: (900 + 10 * n, 0, 0), ..Switch::new(900 + 10 * n, 0, 7) }.in_file(file)
+    };
+    let (_, damages) = read(&(0..9).fold(in_turn(30, &THREE), from_idle)).expect("proved");
+    let says = proof(&damages);
+    assert!(says.contains("by 29 switches") && says.contains("(0 switches left another thread)"), "{says}");
+}
+
 /// On a busy machine, perf loses a few switches without a note: whole files show it too.
 #[test]
 fn one_in_twenty_links_may_break_and_the_answer_says_how_many() {
