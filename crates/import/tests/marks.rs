@@ -202,6 +202,9 @@ fn a_cpu_without_a_stream_and_a_stream_that_ends_early_have_lost_marks() {
 fn programs_alone_are_a_session_from_their_first_mark_to_their_last() {
     let folder = tempfile::tempdir().expect("a directory");
     let streams = [packet([0, 0, 0, 20, 60], &[&begin(20, 7, 1), &end(60, 7, 1)])];
+    // Some tracers give their clock no id.
+    write(folder.path(), "ust", &metadata("ust", "", CONTEXT, MARKS), &streams);
+    assert_eq!(shown(&Lttng::open_programs(folder.path()).expect("marks")).0.len(), 2);
     write(folder.path(), "ust", &metadata("ust", BOOT, CONTEXT, MARKS), &streams);
     assert!(Lttng::open(folder.path()).is_err(), "no question about threads has an answer");
     let trace = Lttng::open_programs(folder.path()).expect("marks");

@@ -248,7 +248,8 @@ impl Lttng {
         // LTTng notes the boot id as its clock's uuid: the monotonic clock is the same throughout a boot.
         let clock = first.and_then(boot);
         for part in programs {
-            if clock.is_none() || boot(&part.metadata) != clock {
+            // Without a kernel trace, programs' traces on a clock without an id have at least each thread's own marks.
+            if (clock.is_none() && !self.kernel.is_empty()) || boot(&part.metadata) != clock {
                 self.damages.push(Damage::in_file(&part.folder, DamageKind::ProgramsApart));
                 continue;
             }
