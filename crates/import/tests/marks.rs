@@ -223,4 +223,12 @@ fn programs_alone_are_a_session_from_their_first_mark_to_their_last() {
     ];
     assert_eq!((seen, kinds(&damages)), (expected.to_vec(), vec![DamageKind::ProgramsAlone]));
     assert!(Lttng::open_programs(session(BOOT, CONTEXT, &streams).path()).is_err(), "the kernel is there");
+    // Beside a kernel trace, two clocks without an id may be two clocks.
+    let both = session("", CONTEXT, &streams);
+    let kernel = both.path().join("kernel/metadata");
+    let nameless =
+        fs::read_to_string(&kernel).expect("the metadata").replace(&format!("uuid = \"{BOOT}\";"), "");
+    fs::write(kernel, nameless).expect("a file");
+    let (marks, damages) = read(both.path());
+    assert_eq!((marks, kinds(&damages)), (Vec::new(), vec![DamageKind::ProgramsApart]));
 }
