@@ -81,6 +81,11 @@ pub enum Fault {
     PlacesCut,
     #[error("the file was cut short: another buffer should follow")]
     OtherBufferCut,
+    #[error(
+        "CPU {cpu}: the kernel counted {counted} events, and the file has {read}: a part is missing, perhaps in front, so the CPU is \
+         unknown until its first event"
+    )]
+    EventsMissing { cpu: u32, counted: u64, read: u64 },
     #[error("an event's stamp lies before that of the event in front: the event is left out")]
     StampBack,
     #[error("an event's stamp lies far behind the end of its packet: the event is left out")]

@@ -46,8 +46,8 @@ pub(super) struct FileOptions {
     pub tsc: Option<Tsc>,
     /// By CPU, the number of events without room in the buffer, by the kernel's count.
     pub dropped: Vec<(u32, u64)>,
-    /// The CPUs whose buffers had events, by the kernel's count.
-    pub with_events: Vec<u32>,
+    /// By CPU with events, their number by the kernel's count.
+    pub counted: Vec<(u32, u64)>,
     /// The clock. Version 6 files mostly have an empty name here, and the clock behind each CPU table.
     pub clock: Option<String>,
 }
@@ -493,7 +493,7 @@ impl FileOptions {
             option::DATE => self.realtime_offset_us = number(&text()),
             option::CPU_STAT => {
                 self.dropped.extend(parse_dropped(&text()));
-                self.with_events.extend(parse_with_events(&text()));
+                self.counted.extend(parse_counted(&text()));
             }
             option::TSC_TO_NS => {
                 let mut rest = DescriptionReader::new(content);
@@ -534,10 +534,11 @@ fn parse_dropped(stats: &str) -> Option<(u32, u64)> {
     cpu_in(stats).filter(|_| count > 0).map(|cpu| (cpu, count))
 }
 
-/// The CPU in a `stats` file, if its buffer had events: in the buffer then, or read before.
-fn parse_with_events(stats: &str) -> Option<u32> {
+/// The CPU in a `stats` file, and its number of events: in the buffer then, or read before; `None` without events.
+fn parse_counted(stats: &str) -> Option<(u32, u64)> {
     let figure = |name| figure(stats, name).unwrap_or(0);
-    cpu_in(stats).filter(|_| figure("entries") > 0 || figure("read events") > 0)
+    let count = figure("entries").saturating_add(figure("read events"));
+    cpu_in(stats).filter(|_| count > 0).map(|cpu| (cpu, count))
 }
 
 fn comms(head: &mut HeadReader<'_, impl Source>) -> Result<HashMap<Tid, Comm, FixedState>, OpenError> {
@@ -576,9 +577,9 @@ mod tests {
         assert_eq!(parse_dropped(&stats("dropped events: 7\n")), Some((1, 9)));
         assert_eq!(parse_dropped("CPU: 0\ncommit overrun: 0\ndropped events: 0\n"), None);
         assert_eq!(parse_dropped("dropped events: 7"), None);
-        assert_eq!(parse_with_events(&stats("read events: 0\n")), Some(1));
-        assert_eq!(parse_with_events("CPU: 2\nentries: 0\nread events: 9\n"), Some(2));
-        assert_eq!(parse_with_events("CPU: 2\nentries: 0\nread events: 0\n"), None);
+        assert_eq!(parse_counted(&stats("read events: 4\n")), Some((1, 9)));
+        assert_eq!(parse_counted("CPU: 2\nentries: 0\nread events: 9\n"), Some((2, 9)));
+        assert_eq!(parse_counted("CPU: 2\nentries: 0\nread events: 0\n"), None);
         let comms = parse_comms(b"7 a b\n8 \xff\nnonsense\n99999999 far\n9");
         assert_eq!(comms.len(), 2);
         assert_eq!(comms[&Tid(7)], Comm::new(b"a b"));

@@ -1,6 +1,6 @@
 //! Conversion from `trace.dat` items to events.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 use wakepath_clock::Stamp;
@@ -32,6 +32,8 @@ pub(super) struct Converter<'a, F> {
     pub unreadable: u64,
     /// By CPU with pages cut off, the last stamp.
     cut: BTreeMap<u32, u64>,
+    /// The CPUs without an item so far whose first pages may be missing.
+    late: BTreeSet<u32>,
     /// The last item's stamp, ns.
     now: u64,
 }
@@ -54,14 +56,19 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             newborn: Newborn::default(),
             unreadable: 0,
             cut: BTreeMap::new(),
+            late: BTreeSet::new(),
             now: first,
         }
     }
 
-    /// Begins with these CPUs, whose pages are all cut off.
-    pub fn begin(&mut self, without_pages: impl IntoIterator<Item = u32>) {
+    /// Begins with these CPUs, whose pages are all cut off, and with these, whose first pages may be missing.
+    pub fn begin(&mut self, without_pages: impl IntoIterator<Item = u32>, short: &[u32]) {
         for cpu in without_pages {
             self.cut_off(cpu, self.first);
+        }
+        for &cpu in short {
+            self.normaliser.not_recorded(Stamp::from_ns(self.first), Cpu::numbered(cpu), &mut self.emit);
+            self.late.insert(cpu);
         }
     }
 
@@ -91,6 +98,10 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         let origin =
             Origin { at: Stamp::from_ns(item.at), cpu: Cpu::numbered(cpu), current: None, level: None };
         self.now = item.at;
+        if self.late.remove(&cpu) {
+            let from = Stamp::from_ns(self.first.min(item.at));
+            self.push(origin, Tracepoint::Lost { from, count: 0 });
+        }
         match item.kind {
             ItemKind::Cut => self.cut_off(cpu, item.at.max(self.first)),
             ItemKind::Lost { from, count } => {

@@ -32,11 +32,11 @@ pub(super) fn buffer(
     if !METHODS.contains(&compression) {
         return Err(head.unknown_method(compression));
     }
-    let Some(clock) = options.clock.clone().filter(|_| !options.with_events.is_empty()) else {
+    let Some(clock) = options.clock.clone().filter(|_| !options.counted.is_empty()) else {
         return Err(unknown(head, "it does not say which CPUs have events"));
     };
     let (mut cpus, mut at) = (Vec::new(), head.at);
-    for &cpu in &options.with_events {
+    for &(cpu, _) in &options.counted {
         let from = at.checked_next_multiple_of(page_bytes.max(1).into()).unwrap_or(u64::MAX);
         let pages = pages(head, cpu, from)?;
         at = pages.cut_from.unwrap_or(pages.to);

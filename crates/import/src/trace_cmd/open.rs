@@ -30,6 +30,8 @@ pub struct TraceDat<S = File> {
     wakeup_by: WakeupBy,
     /// The first event's stamp, ns.
     first: u64,
+    /// The CPUs with fewer events than the kernel counted.
+    short: Vec<u32>,
     damages: Vec<Damage>,
 }
 
@@ -44,6 +46,8 @@ struct Index {
     first: Option<u64>,
     last: u64,
     faults: Vec<(u64, Fault)>,
+    /// By CPU, the number of events, and whether a loss among them is noted.
+    events: BTreeMap<u32, (u64, bool)>,
     /// Noted only where the file's table does not decide the meaning of the states.
     evidence: StateEvidence,
 }
@@ -120,6 +124,13 @@ impl<S: Source> TraceDat<S> {
         for &(cpu, count) in &container.options.dropped {
             add(DamageKind::BufferFull { cpu, count });
         }
+        let short = match container.is_cut() {
+            true => Vec::new(),
+            false => index.short_of_events(&container),
+        };
+        for &(cpu, counted, read) in &short {
+            add(DamageKind::Fault(Fault::EventsMissing { cpu, counted, read }.to_string()));
+        }
         if clock == ClockId::Uptime {
             add(DamageKind::CoarseClock);
         }
@@ -150,6 +161,7 @@ impl<S: Source> TraceDat<S> {
             states,
             wakeup_by: if index.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup },
             first,
+            short: short.into_iter().map(|(cpu, ..)| cpu).collect(),
             damages,
             container,
             source,
@@ -177,7 +189,7 @@ impl<S: Source> EventSource for TraceDat<S> {
         let (mut read, mut reported) = (0, 0);
         let without_pages =
             buffer.cpus.iter().filter(|pages| pages.cut_from.is_some() && pages.from == pages.to);
-        converter.begin(without_pages.map(|pages| pages.cpu));
+        converter.begin(without_pages.map(|pages| pages.cpu), &self.short);
         // The first pass has already reported the unreadable places.
         merge(
             &self.source,
@@ -207,6 +219,18 @@ impl<S: Source> EventSource for TraceDat<S> {
 }
 
 impl Index {
+    /// The CPUs with fewer events than the kernel counted, though no loss is noted: the CPU, the kernel's number and the file's. The counts are those of
+    /// the file's first buffer.
+    fn short_of_events(&self, container: &Container) -> Vec<(u32, u64, u64)> {
+        let counted = container.options.counted.iter().filter(|_| container.buffers.len() == 1);
+        counted
+            .filter_map(|&(cpu, counted)| {
+                let &(read, lossy) = self.events.get(&cpu)?;
+                (read < counted && !lossy).then_some((cpu, counted, read))
+            })
+            .collect()
+    }
+
     fn new(source: &impl Source, container: &Container, buffer: &Buffer) -> Self {
         let mut index = Self::default();
         let table = container.tracepoints.states;
@@ -215,12 +239,15 @@ impl Index {
             source,
             container,
             buffer,
-            |_, item, bytes| {
+            |cpu, item, bytes| {
                 if item.kind == ItemKind::Cut {
                     return;
                 }
                 index.first.get_or_insert(item.at);
                 index.last = item.at;
+                let (events, lossy) = index.events.entry(cpu).or_default();
+                *events += u64::from(matches!(item.kind, ItemKind::Event(_)));
+                *lossy |= matches!(item.kind, ItemKind::Lost { .. });
                 let (ItemKind::Event(_), Some(&id)) = (&item.kind, bytes.first_chunk()) else { return };
                 let id = u16::from_le_bytes(id);
                 *index.counts.entry(id).or_insert(0) += 1;

@@ -135,10 +135,34 @@ fn events_lost_before_a_page_are_a_loss_of_its_cpu() {
         assert_eq!(lost, ["180 cpu1 0 lost 5 since 150", "190 cpu1 8 lost 0 since 180"]);
     }
     // Events without room were counted, without their times.
-    let stats = b"CPU: 1\nentries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 9\nread events: 2\n\0";
+    let stats = b"CPU: 1\nentries: 0\noverrun: 0\ncommit overrun: 0\ndropped events: 9\nread events: 2\n\0";
     let (_, damages) = read(&two_cpus().option(2, stats));
     assert_eq!(damages.len(), 1, "{damages:?}");
     assert_eq!(damages[0].kind, DamageKind::BufferFull { cpu: 1, count: 9 });
+}
+
+#[test]
+fn a_cpu_with_fewer_events_than_the_kernel_counted_is_unknown_until_its_first() {
+    let unknown = |file: File| {
+        let (events, damages) = read(&file);
+        let lacks = |event: &&Event| matches!(event.kind, EventKind::Unrecorded | EventKind::Loss { .. });
+        let at = |event: &Event| match event.kind {
+            EventKind::Loss { from, .. } => (event.cpu.0, Some(from.ns()), event.at.ns()),
+            _ => (event.cpu.0, None, event.at.ns()),
+        };
+        (events.iter().filter(lacks).map(at).collect::<Vec<_>>(), damages.len())
+    };
+    let counted = |left: u64, read: u64| format!("CPU: 1\nentries: {left}\nread events: {read}\n\0");
+    let with = |left, read| two_cpus().option(2, counted(left, read).as_bytes());
+    assert_eq!(unknown(with(0, 2)), (vec![], 0));
+    assert_eq!(unknown(with(2, 0)), (vec![], 0));
+    // More than the kernel counted: the file's buffer was used again.
+    assert_eq!(unknown(with(0, 1)), (vec![], 0));
+    assert_eq!(unknown(with(1, 2)), (vec![(1, None, 100), (1, Some(100), 110)], 1));
+    // Of several buffers, the counts do not say which they are about; and a noted loss explains them.
+    assert_eq!(unknown(with(1, 2).instance()), (vec![], 0));
+    let lossy = with(1, 2).page(1, Some(5)).switch((180, 1, 0, 0), 0, 8, "there");
+    assert_eq!(unknown(lossy), (vec![(1, Some(150), 180)], 0));
 }
 
 #[test]
