@@ -12,8 +12,10 @@ use crate::failure::Failure;
 /// The recordings to read.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording: by wakepath, an LTTng kernel trace (its directory), a perf.data, a trace.dat, or the text of one
-    /// (trace-cmd report, perf script, ftrace) [default: ./wakepath.rec]
+    /// The recording: by wakepath, an LTTng trace (its directory), a perf.data, a trace.dat, a Perfetto trace, or text by
+    /// trace-cmd report, perf script or ftrace [default: ./wakepath.rec]
+    ///
+    /// perf's parts (perf record --switch-output) are a single recording: give all of them, or their folder.
     ///
     /// For several hosts, give a recording of each: all times are on the first host's clock, and --pid and --tid mean
     /// threads of the first host unless --host names another.
