@@ -133,11 +133,11 @@ impl<F: FnMut(&Event)> Converter<F> {
             // The number may have been another thread's before.
             Tracepoint::WakeupNew { target } => {
                 self.names.remove(target);
-                self.name_thread(here, *target, fields.comm);
+                self.rename(here, *target, fields.comm);
             }
             Tracepoint::Switch { prev: tid, .. }
             | Tracepoint::Waking { target: tid }
-            | Tracepoint::Wakeup { target: tid } => self.name_thread(here, *tid, fields.comm),
+            | Tracepoint::Wakeup { target: tid } => self.rename(here, *tid, fields.comm),
             Tracepoint::Rename { tid, comm } => {
                 self.names.insert(*tid, *comm);
             }
@@ -185,6 +185,14 @@ impl<F: FnMut(&Event)> Converter<F> {
             blocked: false,
         };
         self.push(origin, what);
+    }
+
+    /// Emits the thread's name in an event's fields, if it is new. A switch to the thread, which has its name, may be missing.
+    fn rename(&mut self, origin: Origin, tid: Tid, comm: Option<Comm>) {
+        let Some(comm) = comm.filter(|_| tid != Tid::IDLE) else { return };
+        if self.names.insert(tid, comm) != Some(comm) {
+            self.push(origin, Tracepoint::Rename { tid, comm });
+        }
     }
 
     /// Emits a thread's name at its first event.

@@ -276,6 +276,24 @@ fn threads_of_a_process_are_known_by_the_head_and_by_births() {
     );
 }
 
+/// Some kernels report no switch to a thread, on some CPUs.
+#[test]
+fn a_thread_has_the_name_in_each_event_also_where_the_switch_to_it_is_missing() {
+    let lines = event_lines(
+        "here 7 [000] 1.000100: sched:sched_wakeup_new: comm=bash pid=8 prio=120 target_cpu=001
+         sleep 8 [001] 1.000200: sched:sched_switch: prev_comm=sleep prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+         here 7 [000] 1.000300: sched:sched_waking: comm=sleep pid=8 prio=120 target_cpu=001
+         here 7 [000] 1.000400: sched:sched_waking: comm=last pid=8 prio=120 target_cpu=001
+         here 7 [000] 1.000500: sched:sched_switch: prev_comm=here prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=last next_pid=8 next_prio=120
+",
+    );
+    let names: Vec<_> = lines.iter().filter(|line| line.contains(" names 8 ")).collect();
+    assert_eq!(
+        names,
+        ["1000100000 cpu0 7 names 8 \"bash\"", "1000200000 cpu1 8 names 8 \"sleep\"", "1000400000 cpu0 7 names 8 \"last\""]
+    );
+}
+
 #[test]
 fn the_letters_of_the_head_say_that_an_interrupt_woke() {
     let (events, _) = read(&FTRACE.replace("d..3.", "d.h3."));
