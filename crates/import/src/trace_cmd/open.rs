@@ -105,6 +105,10 @@ impl<S: Source> TraceDat<S> {
                 format!("has stamps of the clock `{name}`, which {why}: record with -C mono"),
             )
         })?;
+        let short = match container.is_cut() {
+            true => Vec::new(),
+            false => index.short_of_events(&container),
+        };
         let mut damages: Vec<_> =
             index.faults.into_iter().map(|(offset, fault)| Damage::at(path, offset, &fault)).collect();
         let mut add = |kind| damages.push(Damage::in_file(path, kind));
@@ -124,10 +128,6 @@ impl<S: Source> TraceDat<S> {
         for &(cpu, count) in &container.options.dropped {
             add(DamageKind::BufferFull { cpu, count });
         }
-        let short = match container.is_cut() {
-            true => Vec::new(),
-            false => index.short_of_events(&container),
-        };
         for &(cpu, counted, read) in &short {
             add(DamageKind::Fault(Fault::EventsMissing { cpu, counted, read }.to_string()));
         }

@@ -290,7 +290,13 @@ fn a_thread_has_the_name_in_each_event_also_where_the_switch_to_it_is_missing() 
     let names: Vec<_> = lines.iter().filter(|line| line.contains(" names 8 ")).collect();
     assert_eq!(
         names,
-        ["1000100000 cpu0 7 names 8 \"bash\"", "1000200000 cpu1 8 names 8 \"sleep\"", "1000400000 cpu0 7 names 8 \"last\""]
+        [
+            "1000100000 cpu0 7 names 8 \"bash\"",
+            "1000200000 cpu1 8 names 8 \"sleep\"",
+            "1000400000 cpu0 7 names 8 \"last\"",
+            // The switch itself names the thread once more.
+            "1000500000 cpu0 8 names 8 \"last\""
+        ]
     );
 }
 
