@@ -35,7 +35,8 @@ pub fn place(would_show: &str) -> Option<Place> {
 /// Runs `perf record` on all CPUs into this file, with these arguments, while a command runs.
 pub fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
     let output = Command::new("perf")
-        .args(["record", "-q", "-a", "-m", "8M", "-o", file])
+        // Two perfs at the same time break over their common cache of files (`-N`: leave it alone).
+        .args(["record", "-q", "-N", "-a", "-m", "8M", "-o", file])
         .args(arguments)
         .arg("--")
         .args(command)

@@ -15,7 +15,7 @@ use wakepath_import::PerfData;
 fn killed(folder: &Path, output: Stdio, arguments: &[&str]) {
     // perf writes when a buffer is half full: a large one would be lost at the kill.
     let mut perf = Command::new("perf")
-        .args(["record", "-q", "-a", "-m", "64K", "-e", EVENTS])
+        .args(["record", "-q", "-N", "-a", "-m", "64K", "-e", EVENTS])
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::null())
