@@ -35,7 +35,7 @@ pub fn place(would_show: &str) -> Option<Place> {
 /// Runs `perf record` on all CPUs into this file, with these arguments, while a command runs.
 pub fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
     let output = Command::new("perf")
-        // Two perfs at the same time break over their common cache of files (`-N`: leave it alone).
+        // `-N`: two perfs break their cache.
         .args(["record", "-q", "-N", "-a", "-m", "8M", "-o", file])
         .args(arguments)
         .arg("--")
