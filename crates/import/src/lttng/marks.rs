@@ -56,7 +56,15 @@ impl<'a> Marks<'a> {
     }
 
     /// Emits all marks up to a stamp.
+    #[inline]
     pub fn emit_until(&mut self, limit: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
+        // Most traces have none, and this runs for each event.
+        if !self.cursors.is_empty() {
+            self.emit_next(limit, emit);
+        }
+    }
+
+    fn emit_next(&mut self, limit: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
         while let Some((_, index)) = self.next().filter(|&(at, _)| at <= limit) {
             if let Some(event) = self.cursors[index].take(&mut self.lost) {
                 self.last = self.last.max(event.at);
