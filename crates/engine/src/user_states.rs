@@ -194,7 +194,30 @@ mod tests {
         assert!(matches!(largest[..], [Some(RowKey::Process(..)), Some(RowKey::Process(..))]), "{largest:?}");
         // The client is not on the worker's path: its wake-up came first.
         let (of_worker, _) = states(20, &marks, &[]);
-        assert_eq!(of_worker[0], (String::from("w:serve"), 20, [1, 400, 0]));
+        assert_eq!(of_worker, [(String::from("w:serve"), 20, [1, 400, 0])]);
+    }
+
+    #[test]
+    fn a_state_outside_of_the_window_does_not_count() {
+        let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
+        for (at, name) in [(10, "c:f_entry"), (60, "c:f_exit"), (650, "c:f_entry"), (660, "c:f_exit")] {
+            let thread = Some(Tid(10));
+            let mark = UserMark { name: name.into(), process: thread, thread, fields: Box::default() };
+            events.push(event(at, 9, 0, EventKind::UserMark(Box::new(mark))));
+        }
+        events.sort_by_key(|event| event.at);
+        let recorded = read(&events);
+        let thread = recorded.with_tid(Tid(10))[0];
+        let counts = |from: u64, to: u64| {
+            let (from, to) = (Stamp::from_ns(from), Stamp::from_ns(to));
+            let path = wakepath_critical_path::active(recorded.graph(), Window { thread, from, to });
+            let found = user_states(&recorded, &Stretches::new(&recorded), &path);
+            found.iter().map(|state| (state.count, state.total_ns)).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(0, 700), [(2, 60)]);
+        assert_eq!(counts(100, 700), [(1, 10)]);
+        assert_eq!(counts(0, 640), [(1, 50)]);
+        assert_eq!(counts(100, 640), []);
     }
 
     #[test]
