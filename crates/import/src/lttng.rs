@@ -2,6 +2,7 @@
 
 mod cursor;
 mod fields;
+mod items;
 mod joined;
 mod mark_fields;
 mod mark_stream;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use wakepath_event::{Damage, DamageKind, Event, EventKind, EventSource, Mark, RecordingFormat, Tid};
-use wakepath_import::Lttng;
+use wakepath_import::{Fault, Lttng};
 
 const BOOT: &str = "2a6422d0-6cee-11e0-8c08-cb07d7b3a564";
 const OTHER_BOOT: &str = "3a6422d0-6cee-11e0-8c08-cb07d7b3a564";
@@ -174,6 +174,23 @@ fn marks_before_a_streams_first_packet_and_in_damaged_bytes_are_lost() {
     cut.truncate(cut.len() - 2);
     let (marks, _) = read(session(BOOT, CONTEXT, &[cut]).path());
     assert!(marks.last().is_some_and(|last| last.ends_with("0 lost")), "{marks:?}");
+}
+
+#[test]
+fn a_mark_whose_stamp_goes_back_is_left_out_and_the_marks_around_it_enclose_a_loss() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let short = "integer { size = 8; map = clock.c.value; } t;";
+    let text = metadata("ust", BOOT, CONTEXT, MARKS);
+    assert!(text.contains(short));
+    let mark = |at: u64| [&[2][..], &at.to_le_bytes(), &[70, 7, 1]].concat();
+    let stream = packet([0, 0, 0, 20, 60], &[&mark(20), &mark(19), &mark(55)]);
+    write(folder.path(), "ust", &text.replace(short, &short.replace('8', "64")), &[stream]);
+    let (marks, damages) = shown(&Lttng::open_programs(folder.path()).expect("marks"));
+    assert_eq!(
+        marks,
+        ["20 c0 shop:order_end 70/7 id=1", "20 to 55: 0 lost", "55 c0 shop:order_end 70/7 id=1"]
+    );
+    assert!(kinds(&damages).contains(&DamageKind::Fault(Fault::StampBack.to_string())), "{damages:?}");
 }
 
 #[test]

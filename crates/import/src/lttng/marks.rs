@@ -8,6 +8,7 @@ use wakepath_event::{
     CgroupId, Comm, Context, Cpu, Damage, DamageKind, Event, EventKind, Mark, ThreadIdentity, Tid, UserMark,
 };
 
+use super::items::MAX_APART_NS;
 use super::joined::Joined;
 use super::mark_fields::Classes;
 use super::mark_stream::{Cursor, Lost};
@@ -76,11 +77,9 @@ impl<'a> Marks<'a> {
     /// Emits the losses behind the last marks: for streams with an early end, and for missing streams. LTTng ends all streams in a folder
     /// together.
     fn emit_missing(&mut self, end: Stamp<Local>, emit: &mut impl FnMut(&Event)) {
-        /// The time within which all streams end.
-        const MAX_APART_NS: u64 = 100_000_000;
         let end = end.max(self.last);
         let ends: Vec<_> =
-            self.cursors.iter().map(|cursor| (cursor.folder, cursor.complete_until())).collect();
+            self.cursors.iter().map(|cursor| (cursor.folder, cursor.items.complete_until())).collect();
         let early = |&(folder, until): &(usize, Option<Stamp<Local>>)| {
             let last =
                 ends.iter().filter(|(other, _)| *other == folder).filter_map(|(_, until)| *until).max();
@@ -127,11 +126,7 @@ impl<'a> Marks<'a> {
         self.emit_missing(end, emit);
         let mut damages = self.damages;
         for cursor in self.cursors {
-            let name = cursor.stream.name();
-            damages.extend(cursor.damages);
-            if cursor.more_damages > 0 {
-                damages.push(Damage::in_file(Path::new(name), DamageKind::More(cursor.more_damages)));
-            }
+            damages.extend(cursor.items.damages());
         }
         if self.lost.any {
             let count = (!self.lost.uncounted).then_some(self.lost.counted);
