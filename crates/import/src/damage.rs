@@ -88,6 +88,8 @@ pub enum Fault {
     EventsMissing { cpu: u32, counted: u64, read: u64 },
     #[error("an event's stamp lies before that of the event in front: the event is left out")]
     StampBack,
+    #[error("an event names a thread by a number that no kernel gives out: the event is left out")]
+    NoSuchThread,
     #[error("an event's stamp lies far behind the end of its packet: the event is left out")]
     StampFarAhead,
     #[error("a bundle of events makes no sense from some place on: its other events are missing")]

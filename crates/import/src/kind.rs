@@ -131,7 +131,7 @@ impl Source {
     }
 }
 
-/// The thread with this number; `None` for an invalid number.
-pub(crate) fn tid(number: Option<i64>) -> Option<Tid> {
-    number.and_then(|tid| u32::try_from(tid).ok()).map(Tid)
+/// The thread with this number; `None` for a number that no kernel gives out.
+pub(crate) fn tid(number: Option<impl TryInto<u32>>) -> Option<Tid> {
+    number.and_then(|tid| tid.try_into().ok()).filter(|&tid| tid < Tid::LIMIT).map(Tid)
 }

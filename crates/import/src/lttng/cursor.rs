@@ -136,7 +136,12 @@ impl<'a> Cursor<'a> {
         if let Some(cpu) = self.values.target_cpu().filter(|_| normaliser.is_wakeup(kind)) {
             normaliser.targets(at, cpu, emit);
         }
-        let Some(record) = self.values.record(kind, at, on) else { return };
+        let Some(record) = self.values.record(kind, at, on) else {
+            if self.values.names_no_thread(kind) {
+                self.items.senseless(head);
+            }
+            return;
+        };
         if record.current.is_none()
             && !matches!(record.what, Tracepoint::Switch { .. })
             && normaliser.wants_current(on)

@@ -307,6 +307,16 @@ impl Values {
         if self.has(NAME) { &self.name } else { &[] }
     }
 
+    /// Whether a switch or a wake-up names a thread by a number that no kernel gives out.
+    pub fn names_no_thread(&self, kind: Kind) -> bool {
+        let threads: &[u16] = match kind {
+            Kind::Switch => &[A, C],
+            Kind::Waking | Kind::Wakeup | Kind::WakeupNew => &[A],
+            _ => &[],
+        };
+        threads.iter().any(|&slot| self.has(slot) && self.tid(slot).is_none())
+    }
+
     /// The record with these values; `None` without a required value.
     pub fn record(&self, kind: Kind, at: Stamp<Local>, cpu: Cpu) -> Option<Record<'_>> {
         let what = match kind {

@@ -176,6 +176,13 @@ impl<'a, T> Items<'a, T> {
         self.faulted.get_or_insert(head.stamp);
     }
 
+    /// Leaves out an event with senseless fields.
+    #[cold]
+    pub fn senseless(&mut self, head: Head) {
+        self.damage(self.reader.offset(), None, &Fault::NoSuchThread);
+        self.faulted.get_or_insert(head.stamp);
+    }
+
     fn damaged(&mut self, fault: StreamFault) {
         self.damage(fault.offset, Some(fault.packet), &fault.kind);
     }

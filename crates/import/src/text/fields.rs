@@ -7,7 +7,7 @@ use wakepath_event::{Call, Comm, Cpu, Tid};
 
 use super::head::{Form, Head};
 use super::scan::{Scan, is_comm, split_once_only};
-use crate::kind::{Kind, Source};
+use crate::kind::{Kind, Source, tid};
 use crate::normalise::ReportedStates;
 use crate::tracepoint::{Request, Tracepoint};
 
@@ -143,7 +143,7 @@ pub(super) fn read<'a>(kind: Kind, call: Option<&str>, head: &Head<'a>) -> Optio
         Kind::NewTask => {
             // pid=7 comm=a clone_flags=1200000 oom_score_adj=0
             text.take(b"pid=")?;
-            let tid = tid(text.number()?)?;
+            let tid = tid(text.number())?;
             text.take(b" comm=")?;
             text.last_number()?;
             text.take_last(b" oom_score_adj=")?;
@@ -163,7 +163,7 @@ pub(super) fn read<'a>(kind: Kind, call: Option<&str>, head: &Head<'a>) -> Optio
                 text.0,
                 |rest| {
                     rest.take(b" pid=")?;
-                    let parent = tid(rest.number()?)?;
+                    let parent = tid(rest.number())?;
                     rest.take(b" child_comm=")?;
                     Some(parent)
                 },
@@ -191,7 +191,7 @@ pub(super) fn read<'a>(kind: Kind, call: Option<&str>, head: &Head<'a>) -> Optio
             // pid=7 oldcomm=a newcomm=b oom_score_adj=0
             let tid = match text.take(b"pid=") {
                 Some(()) => {
-                    let tid = tid(text.number()?)?;
+                    let tid = tid(text.number())?;
                     text.take(b" ")?;
                     tid
                 }
@@ -244,7 +244,7 @@ fn switch<'a>(head: &Head<'a>) -> Option<Fields<'a>> {
         let next = last_tid(&mut text, b" next_pid=")?;
         let infix = |rest: &mut Scan<'a>| {
             rest.take(b" prev_pid=")?;
-            let prev = tid(rest.number()?)?;
+            let prev = tid(rest.number())?;
             rest.take(b" prev_prio=")?;
             number(rest)?;
             rest.take(b" prev_state=")?;
@@ -259,7 +259,7 @@ fn switch<'a>(head: &Head<'a>) -> Option<Fields<'a>> {
         let next = tid_with_priority(&mut text)?;
         let infix = |rest: &mut Scan<'a>| {
             rest.take(b":")?;
-            let prev = tid(rest.number()?)?;
+            let prev = tid(rest.number())?;
             rest.take(b" [")?;
             number(rest)?;
             rest.take(b"] ")?;
@@ -372,10 +372,6 @@ fn call_entry(call: Option<&str>, mut text: Scan<'_>) -> Option<Tracepoint<'stat
     Some(Tracepoint::Call { number, arg0, futex })
 }
 
-fn tid(number: u64) -> Option<Tid> {
-    u32::try_from(number).ok().filter(|&tid| tid < Tid::LIMIT).map(Tid)
-}
-
 /// Takes a number from the begin, perhaps negative.
 fn number(text: &mut Scan<'_>) -> Option<()> {
     let _ = text.take(b"-");
@@ -390,7 +386,7 @@ fn last_field(text: &mut Scan<'_>, key: &[u8]) -> Option<i64> {
 }
 
 fn last_tid(text: &mut Scan<'_>, key: &[u8]) -> Option<Tid> {
-    tid(u64::try_from(last_field(text, key)?).ok()?)
+    tid(last_field(text, key))
 }
 
 /// Takes `:7 [120]` from the end.

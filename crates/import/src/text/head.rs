@@ -3,6 +3,7 @@
 use wakepath_event::Tid;
 
 use super::scan::{MAX_COMM_BYTES, Scan, only};
+use crate::kind;
 use crate::tracepoint::Level;
 
 /// A line.
@@ -213,9 +214,7 @@ impl<'a> Head<'a> {
     ) -> Option<Self> {
         let tid = |number: Option<u64>| match number {
             None => Some(None),
-            Some(number) => {
-                u32::try_from(number).ok().filter(|&tid| tid < Tid::LIMIT).map(|tid| Some(Tid(tid)))
-            }
+            Some(_) => kind::tid(number).map(Some),
         };
         Some(Self {
             comm,
