@@ -25,6 +25,7 @@ mod perfetto;
 mod plan;
 mod synthetic;
 mod text;
+mod thread_names;
 pub mod trace_cmd;
 pub mod tracepoint;
 

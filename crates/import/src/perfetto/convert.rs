@@ -11,6 +11,7 @@ use super::survey::Survey;
 use crate::kind::Kind;
 use crate::newborn::Newborn;
 use crate::normalise::Normaliser;
+use crate::thread_names::ThreadNames;
 use crate::tracepoint::{Level, Origin, Record, Tracepoint};
 
 /// Converts items, in time order, into events.
@@ -19,8 +20,7 @@ pub(super) struct Converter<'a, F> {
     emit: F,
     survey: &'a Survey,
     cpus: HashMap<Cpu, CpuItems>,
-    /// The emitted thread names.
-    names: HashMap<Tid, Comm>,
+    names: ThreadNames,
     /// The emitted processes, each up to the stamp at which its number may be another's.
     processes: HashMap<Tid, (Tid, u64)>,
     newborn: Newborn,
@@ -44,7 +44,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             emit,
             survey,
             cpus: HashMap::default(),
-            names: HashMap::default(),
+            names: ThreadNames::default(),
             processes: HashMap::default(),
             newborn: Newborn::default(),
             unreadable: 0,
@@ -148,8 +148,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         (next, comm): (Tid, Option<Comm>),
     ) {
         self.cpus.entry(here.cpu).or_default().current = Some(next);
-        if let Some(comm) = comm.filter(|_| next != Tid::IDLE) {
-            self.names.insert(next, comm);
+        if let Some(comm) = comm {
+            self.names.learn(next, comm);
         }
         let Some(prev) = prev.or(here.current).filter(|_| prev_state != NO_STATE) else {
             // The short form does not name the previous thread, or the previous thread left unseen.
@@ -170,7 +170,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         target_cpu: Option<u32>,
         (target, comm): (Tid, Option<Comm>),
     ) {
-        self.name_thread(here, target, comm);
+        self.rename(here, target, comm);
         if let Some(cpu) = target_cpu.filter(|_| self.normaliser.is_wakeup(kind)) {
             self.normaliser.targets(here.at, Cpu::numbered(cpu), &mut self.emit);
         }
@@ -192,7 +192,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         };
         match &mut what {
             Tracepoint::Switch { prev, prev_state, next, next_comm } => {
-                self.name_thread(here, *prev, read.comm);
+                self.rename(here, *prev, read.comm);
                 return self.switch(here, (Some(*prev), *prev_state), (*next, *next_comm));
             }
             Tracepoint::Waking { target }
@@ -202,10 +202,10 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             }
             Tracepoint::Fork { parent, child, child_tgid, comm, .. } => {
                 *child_tgid = self.process_of_child(here.at.ns(), *parent, *child);
-                self.names.insert(*child, *comm);
+                self.names.learn(*child, *comm);
             }
             Tracepoint::Rename { tid, comm } => {
-                self.names.insert(*tid, *comm);
+                self.names.learn(*tid, *comm);
             }
             _ => {}
         }
@@ -249,8 +249,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         if before.is_some_and(|(tgid, _)| tgid == found.tgid) {
             return;
         }
-        let comm = self.names.get(&tid).copied().or(found.comm).unwrap_or_default();
-        self.names.insert(tid, comm);
+        let comm = self.names.get(tid).or(found.comm).unwrap_or_default();
+        self.names.learn(tid, comm);
         let what = Tracepoint::Thread {
             tid,
             tgid: found.tgid,
@@ -263,13 +263,9 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         self.push(here, what);
     }
 
-    /// Emits a thread's name at its first event.
-    fn name_thread(&mut self, here: Origin, tid: Tid, comm: Option<Comm>) {
-        if tid == Tid::IDLE || self.names.contains_key(&tid) {
-            return;
-        }
-        if let Some(comm) = comm {
-            self.names.insert(tid, comm);
+    /// Emits a thread's name, if it is new.
+    fn rename(&mut self, here: Origin, tid: Tid, comm: Option<Comm>) {
+        if let Some(comm) = comm.filter(|comm| self.names.learn(tid, *comm)) {
             self.push(here, Tracepoint::Rename { tid, comm });
         }
     }

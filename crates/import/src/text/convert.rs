@@ -13,6 +13,7 @@ use super::survey::Unreadable;
 use crate::kind::Kind;
 use crate::newborn::Newborn;
 use crate::normalise::Normaliser;
+use crate::thread_names::ThreadNames;
 use crate::tracepoint::{Origin, Record, Tracepoint};
 
 /// Converts lines, in time order, into events.
@@ -24,7 +25,7 @@ pub(super) struct Converter<F> {
     /// By CPU.
     cpus: HashMap<u32, CpuLines, FixedState>,
     /// The threads' emitted names.
-    names: HashMap<Tid, Comm, FixedState>,
+    names: ThreadNames,
     /// The threads whose process is emitted or known.
     processes: HashMap<Tid, Tid, FixedState>,
     newborn: Newborn,
@@ -48,7 +49,7 @@ impl<F: FnMut(&Event)> Converter<F> {
             emit,
             extent,
             cpus: HashMap::default(),
-            names: HashMap::default(),
+            names: ThreadNames::default(),
             processes: HashMap::default(),
             newborn: Newborn::default(),
             now: extent.0,
@@ -128,18 +129,18 @@ impl<F: FnMut(&Event)> Converter<F> {
         match &mut what {
             Tracepoint::Fork { parent, child, child_tgid, comm, .. } => {
                 *child_tgid = self.process_of_child(*parent, *child);
-                self.names.insert(*child, *comm);
+                self.names.learn(*child, *comm);
             }
             // The number may have been another thread's before.
             Tracepoint::WakeupNew { target } => {
-                self.names.remove(target);
+                self.names.forget(*target);
                 self.rename(here, *target, fields.comm);
             }
             Tracepoint::Switch { prev: tid, .. }
             | Tracepoint::Waking { target: tid }
             | Tracepoint::Wakeup { target: tid } => self.rename(here, *tid, fields.comm),
             Tracepoint::Rename { tid, comm } => {
-                self.names.insert(*tid, *comm);
+                self.names.learn(*tid, *comm);
             }
             _ => {}
         }
@@ -148,7 +149,7 @@ impl<F: FnMut(&Event)> Converter<F> {
         }
         // The switch itself names the next thread.
         if let Tracepoint::Switch { next, next_comm: Some(comm), .. } = what {
-            self.names.insert(next, comm);
+            self.names.learn(next, comm);
         }
         if let Some(target) = fields.target_cpu.filter(|_| self.normaliser.is_wakeup(kind)) {
             self.normaliser.targets(at, target, &mut self.emit);
@@ -171,10 +172,12 @@ impl<F: FnMut(&Event)> Converter<F> {
         let comm = is_name.then(|| Comm::new(head.comm));
         let Some(process) = head.process.filter(|_| tid != Tid::IDLE && !self.processes.contains_key(&tid))
         else {
-            return self.name_thread(origin, tid, comm);
+            // The head may have a later name.
+            return self.rename(origin, tid, comm.filter(|_| self.names.get(tid).is_none()));
         };
         self.processes.insert(tid, process);
-        let comm = *self.names.entry(tid).or_insert(comm.unwrap_or_default());
+        let comm = self.names.get(tid).or(comm).unwrap_or_default();
+        self.names.learn(tid, comm);
         let what = Tracepoint::Thread {
             tid,
             tgid: process,
@@ -187,21 +190,9 @@ impl<F: FnMut(&Event)> Converter<F> {
         self.push(origin, what);
     }
 
-    /// Emits the thread's name in an event's fields, if it is new. A switch to the thread, which has its name, may be missing.
+    /// Emits the thread's name in an event's fields, if it is new.
     fn rename(&mut self, origin: Origin, tid: Tid, comm: Option<Comm>) {
-        let Some(comm) = comm.filter(|_| tid != Tid::IDLE) else { return };
-        if self.names.insert(tid, comm) != Some(comm) {
-            self.push(origin, Tracepoint::Rename { tid, comm });
-        }
-    }
-
-    /// Emits a thread's name at its first event.
-    fn name_thread(&mut self, origin: Origin, tid: Tid, comm: Option<Comm>) {
-        if tid == Tid::IDLE || self.names.contains_key(&tid) {
-            return;
-        }
-        if let Some(comm) = comm {
-            self.names.insert(tid, comm);
+        if let Some(comm) = comm.filter(|comm| self.names.learn(tid, *comm)) {
             self.push(origin, Tracepoint::Rename { tid, comm });
         }
     }

@@ -1,6 +1,6 @@
 //! Conversion from `trace.dat` items to events.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 use wakepath_clock::Stamp;
@@ -13,6 +13,7 @@ use crate::loopback::Loopback;
 use crate::newborn::Newborn;
 use crate::normalise::Normaliser;
 use crate::plan::Plan;
+use crate::thread_names::ThreadNames;
 use crate::tracepoint::{Origin, Record, Tracepoint};
 
 /// Converts a buffer's items, in time order, into events.
@@ -23,8 +24,7 @@ pub(super) struct Converter<'a, F> {
     /// The first event's stamp, ns.
     first: u64,
     loopback: Loopback,
-    /// The threads with emitted names.
-    named: HashSet<Tid, FixedState>,
+    names: ThreadNames,
     /// The processes of threads made during the recording.
     processes: HashMap<Tid, Tid, FixedState>,
     newborn: Newborn,
@@ -51,7 +51,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             emit,
             first,
             loopback: Loopback::default(),
-            named: HashSet::default(),
+            names: ThreadNames::default(),
             processes: HashMap::default(),
             newborn: Newborn::default(),
             unreadable: 0,
@@ -135,26 +135,29 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         let Some(mut what) = what else { return };
         let here = Origin { current: plan.current(raw), level: plan.level(raw), ..origin };
         match &mut what {
-            Tracepoint::Fork { parent, child, child_tgid, .. } => {
+            Tracepoint::Fork { parent, child, child_tgid, comm, .. } => {
                 *child_tgid = self.process_of_child(*parent, *child);
-                self.named.insert(*child);
+                self.names.learn(*child, *comm);
             }
             // The number may have been another thread's before.
             Tracepoint::WakeupNew { target } => {
-                self.named.remove(target);
-                self.name_thread(here, *target, plan.comm(raw));
+                self.names.forget(*target);
+                self.rename(here, *target, plan.comm(raw));
             }
             Tracepoint::Switch { prev: tid, .. }
             | Tracepoint::Waking { target: tid }
-            | Tracepoint::Wakeup { target: tid } => self.name_thread(here, *tid, plan.comm(raw)),
+            | Tracepoint::Wakeup { target: tid } => self.rename(here, *tid, plan.comm(raw)),
+            Tracepoint::Rename { tid, comm } => {
+                self.names.learn(*tid, *comm);
+            }
             _ => {}
         }
         if let Some(current) = here.current {
-            self.name_thread(here, current, None);
+            self.rename(here, current, None);
         }
         // The switch itself names the next thread.
-        if let Tracepoint::Switch { next, next_comm: Some(_), .. } = what {
-            self.named.insert(next);
+        if let Tracepoint::Switch { next, next_comm: Some(comm), .. } = what {
+            self.names.learn(next, comm);
         }
         if let Some(cpu) = plan.target_cpu(raw).filter(|_| self.normaliser.is_wakeup(plan.kind)) {
             self.normaliser.targets(here.at, cpu, &mut self.emit);
@@ -172,12 +175,11 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         process
     }
 
-    /// Emits a thread's name at its first event: the name in the event, or else the name at the recording's end.
-    fn name_thread(&mut self, origin: Origin, tid: Tid, comm: Option<Comm>) {
-        if tid == Tid::IDLE || !self.named.insert(tid) {
-            return;
-        }
-        if let Some(comm) = comm.or_else(|| self.container.comms.get(&tid).copied()) {
+    /// Emits a thread's name, if it is new: the name in the event, or for a thread without a name so far the name at the recording's end.
+    fn rename(&mut self, origin: Origin, tid: Tid, comm: Option<Comm>) {
+        let at_end = || self.container.comms.get(&tid).copied().filter(|_| self.names.get(tid).is_none());
+        let comm = comm.or_else(at_end);
+        if let Some(comm) = comm.filter(|comm| self.names.learn(tid, *comm)) {
             self.push(origin, Tracepoint::Rename { tid, comm });
         }
     }

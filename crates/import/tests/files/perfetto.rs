@@ -5,6 +5,8 @@ use std::path::Path;
 use wakepath_event::{BlockedState, Event, EventKind, EventSource, SwitchOut, Tid};
 use wakepath_import::PerfettoTrace;
 
+use crate::lines::lines_with;
+
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -95,6 +97,19 @@ fn a_thread_that_left_unseen_is_in_no_switch() {
     assert_eq!(steps(&unseen), [(650, 0, 9, 7)]);
     let first = unseen.iter().find(|event| event.current == Tid(9)).expect("the next thread");
     assert_eq!(first.at.ns(), 300);
+}
+
+#[test]
+fn a_thread_has_the_name_in_each_wake_up() {
+    let waking = |at, comm: &str| {
+        let waking = [bytes(1, comm.as_bytes()), number(2, 8), number(5, 0)].concat();
+        bytes(2, &[number(1, at), number(2, 7), bytes(20, &waking)].concat())
+    };
+    let wakings = [waking(500, "bash"), waking(510, "bash"), waking(520, "sleep")].concat();
+    let all = events([packets().concat(), bundle(0, &wakings)].concat());
+    let names = lines_with(&all, " names 8 ");
+    let last: Vec<_> = names.iter().filter(|line| line.starts_with('5')).collect();
+    assert_eq!(last, ["500 cpu0 7 names 8 \"bash\"", "520 cpu0 7 names 8 \"sleep\""]);
 }
 
 #[test]
