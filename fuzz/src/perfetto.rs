@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use wakepath_import::PerfettoTrace;
+use wakepath_import::perfetto::synthetic::{bundle, bytes, event, number, packed};
 
 use crate::traced;
 
@@ -15,37 +16,6 @@ pub fn check(input: &[u8]) {
     // A switch in the short form takes three bytes, and a byte may unpack to a thousand.
     let name = "t.pftrace";
     traced::check(PerfettoTrace::from_source(input, Path::new(name)), name, input.len(), 1000);
-}
-
-fn varint(mut number: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
-
-fn number(field: u64, value: u64) -> Vec<u8> {
-    [varint(field << 3), varint(value)].concat()
-}
-
-fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
-}
-
-fn packed(field: u64, values: &[u64]) -> Vec<u8> {
-    bytes(field, &values.iter().flat_map(|&value| varint(value)).collect::<Vec<_>>())
-}
-
-/// A packet with a bundle of this CPU.
-fn bundle(cpu: u64, rest: &[u8]) -> Vec<u8> {
-    bytes(1, &bytes(1, &[number(1, cpu), rest.to_vec()].concat()))
-}
-
-fn event(at: u64, tid: u64, field: u64, what: &[u8]) -> Vec<u8> {
-    bytes(2, &[number(1, at), number(2, tid), bytes(field, what)].concat())
 }
 
 /// The first inputs: short and long forms, clocks, threads from `/proc`, losses, compressed packets.

@@ -151,8 +151,8 @@ impl Options {
     /// The sizes that [`Self::set_buffer`] accepts, bytes for each CPU.
     pub const BUFFER: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 30;
 
-    /// The sampling rates that leave the CPUs to their programs, per second. A sample takes some 20 µs with its timer interrupt, in a guest;
-    /// at 100,000 per second the CPUs do nothing else, and no signal is obeyed.
+    /// The sampling rates that leave the CPUs to their programs, per second. At 10,000, `record` in a guest said: threads ran 4 to 15% longer.
+    /// At 100,000 the CPUs did nothing else, and no signal was obeyed.
     pub const SAMPLES: std::ops::RangeInclusive<u32> = 0..=10_000;
 
     /// Sets all buffers' sizes, given the size of each CPU's ring for switches and wake-ups, bytes. Returns this size

@@ -21,7 +21,7 @@ mod lttng;
 mod newborn;
 pub mod normalise;
 pub mod perf;
-mod perfetto;
+pub mod perfetto;
 mod plan;
 mod synthetic;
 mod text;

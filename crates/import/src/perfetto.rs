@@ -20,6 +20,7 @@ mod limits;
 mod merge;
 mod open;
 mod survey;
+pub mod synthetic;
 mod wire;
 
 pub use open::PerfettoTrace;

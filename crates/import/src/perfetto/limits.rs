@@ -8,35 +8,16 @@ use wakepath_event::{EventKind, EventSource};
 use super::PerfettoTrace;
 use super::container::walk;
 use super::survey::Survey;
+use super::synthetic::{bundle, bytes, event, number};
 use crate::Fault;
 
-fn varint(mut number: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
-
-fn number(field: u64, value: u64) -> Vec<u8> {
-    [varint(field << 3), varint(value)].concat()
-}
-
-fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
-}
-
 /// A packet with a bundle of switches between the idle thread and another, at these stamps.
-fn bundle(cpu: u64, stamps: impl Iterator<Item = u64>) -> Vec<u8> {
+fn switches(cpu: u64, stamps: impl Iterator<Item = u64>) -> Vec<u8> {
     let switch = |(n, at): (u64, u64)| {
         let (prev, next) = if n % 2 == 0 { (0, 7 + cpu) } else { (7 + cpu, 0) };
-        let own = [number(2, prev), number(4, n % 2), number(6, next)].concat();
-        bytes(2, &[number(1, at), number(2, prev), bytes(4, &own)].concat())
+        event(at, prev, 4, &[number(2, prev), number(4, n % 2), number(6, next)].concat())
     };
-    let events: Vec<u8> = (0..).zip(stamps).flat_map(switch).collect();
-    bytes(1, &bytes(1, &[number(1, cpu), events].concat()))
+    bundle(cpu, &(0..).zip(stamps).flat_map(switch).collect::<Vec<_>>())
 }
 
 fn faults(trace: &[u8]) -> Vec<Fault> {
@@ -58,11 +39,11 @@ fn a_packet_beyond_the_limit_is_left_out_packed_or_not() {
     assert_eq!(faults(&plain(60_000)), []);
     assert!(matches!(&faults(&plain(70_000))[..], [Fault::NoRecord(_)]));
     // The packet behind it is read.
-    let trace = [plain(70_000), bundle(0, [100, 200].into_iter())].concat();
+    let trace = [plain(70_000), switches(0, [100, 200].into_iter())].concat();
     let trace = PerfettoTrace::from_source(&trace[..], Path::new("t")).expect("a trace");
-    let mut switches = 0;
-    trace.for_each(|event| switches += u32::from(matches!(event.kind, EventKind::Switch { .. })));
-    assert_eq!(switches, 2);
+    let mut count = 0;
+    trace.for_each(|event| count += u32::from(matches!(event.kind, EventKind::Switch { .. })));
+    assert_eq!(count, 2);
 }
 
 #[test]
@@ -76,15 +57,16 @@ fn the_tracers_list_of_threads_does_not_fill_memory() {
 
 #[test]
 fn a_bundle_too_many_at_a_time_is_left_out_and_its_cpu_is_unknown_meanwhile() {
-    let trace = [bundle(0, (0..40).map(|n| 100 + 10 * n)), bundle(1, (0..40).map(|n| 105 + 10 * n))].concat();
+    let trace =
+        [switches(0, (0..40).map(|n| 100 + 10 * n)), switches(1, (0..40).map(|n| 105 + 10 * n))].concat();
     let trace = PerfettoTrace::from_source(&trace[..], Path::new("t")).expect("a trace");
-    let (mut switches, mut losses) = (Vec::new(), Vec::new());
+    let (mut found, mut losses) = (Vec::new(), Vec::new());
     let damages = trace.for_each(|event| match event.kind {
-        EventKind::Switch { .. } => switches.push(event.cpu.0),
+        EventKind::Switch { .. } => found.push(event.cpu.0),
         EventKind::Loss { from, .. } => losses.push((event.cpu.0, from.ns(), event.at.ns())),
         _ => {}
     });
-    assert_eq!((switches.len(), switches.iter().max()), (40, Some(&0)));
+    assert_eq!((found.len(), found.iter().max()), (40, Some(&0)));
     assert_eq!(losses, [(1, 105, 495)]);
     let fault = Fault::TooManyOverlap.to_string();
     assert!(damages.iter().any(|damage| format!("{:?}", damage.kind).contains(&fault)), "{damages:?}");

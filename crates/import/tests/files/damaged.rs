@@ -5,11 +5,11 @@ use std::path::Path;
 
 use wakepath_event::{Damage, EventSource};
 use wakepath_import::perf::synthetic::File as PerfFile;
+use wakepath_import::perfetto::synthetic::{bundle, bytes, event, number};
 use wakepath_import::trace_cmd::synthetic::{EventType, File as DatFile};
 use wakepath_import::{OpenError, PerfData, PerfettoTrace, TextTrace, TraceDat};
 
 use crate::damage::{Harm, Reading, tally};
-use crate::perfetto::{bundle, bytes, number};
 
 /// A moment on a simulated machine with two CPUs.
 pub struct Moment {
@@ -121,7 +121,7 @@ fn perfetto() -> Vec<u8> {
         let moments = moments();
         let own: Vec<_> = moments.iter().filter(|moment| moment.cpu == cpu).collect();
         for part in own.chunks(10) {
-            let event = |moment: &&Moment| {
+            let encoded = |moment: &&Moment| {
                 let (field, what) = match moment.what {
                     What::Switch(state, next) => {
                         let prev = [number(2, moment.thread.into()), number(4, state.into())].concat();
@@ -132,10 +132,9 @@ fn perfetto() -> Vec<u8> {
                         (20, [comm, number(2, target.into()), number(5, cpu.into())].concat())
                     }
                 };
-                let head = [number(1, moment.at), number(2, moment.thread.into())].concat();
-                bytes(2, &[head, bytes(field, &what)].concat())
+                event(moment.at, moment.thread.into(), field, &what)
             };
-            trace.extend(bundle(cpu.into(), &part.iter().flat_map(event).collect::<Vec<_>>()));
+            trace.extend(bundle(cpu.into(), &part.iter().flat_map(encoded).collect::<Vec<_>>()));
         }
     }
     trace

@@ -4,35 +4,9 @@ use std::path::Path;
 
 use wakepath_event::{BlockedState, Event, EventKind, EventSource, SwitchOut, Tid};
 use wakepath_import::PerfettoTrace;
+use wakepath_import::perfetto::synthetic::{bundle, bytes, event, number, packed};
 
 use crate::lines::lines_with;
-
-fn varint(mut number: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
-
-pub fn number(field: u64, value: u64) -> Vec<u8> {
-    [varint(field << 3), varint(value)].concat()
-}
-
-pub fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
-}
-
-pub fn packed(field: u64, values: &[u64]) -> Vec<u8> {
-    bytes(field, &values.iter().flat_map(|&value| varint(value)).collect::<Vec<_>>())
-}
-
-/// A packet with a bundle.
-pub fn bundle(cpu: u64, rest: &[u8]) -> Vec<u8> {
-    bytes(1, &bytes(1, &[number(1, cpu), rest.to_vec()].concat()))
-}
 
 /// Thread 7 runs on CPU 0 from 100 to 300; on CPU 1, the idle thread is woken into 8 at 200, which wakes 7 at 400.
 pub fn packets() -> Vec<Vec<u8>> {
@@ -47,8 +21,6 @@ pub fn packets() -> Vec<Vec<u8>> {
     .concat();
     let switch = [number(2, 0), number(4, 0), bytes(5, b"there"), number(6, 8)].concat();
     let waking = [bytes(1, b"here"), number(2, 7), number(5, 0)].concat();
-    let event =
-        |at, pid, field, what: &[u8]| bytes(2, &[number(1, at), number(2, pid), bytes(field, what)].concat());
     let other = [event(200, 0, 4, &switch), event(400, 8, 20, &waking)].concat();
     vec![bundle(0, &bytes(4, &compact)), bundle(1, &other)]
 }
@@ -103,7 +75,7 @@ fn a_thread_that_left_unseen_is_in_no_switch() {
 fn a_thread_has_the_name_in_each_wake_up() {
     let waking = |at, comm: &str| {
         let waking = [bytes(1, comm.as_bytes()), number(2, 8), number(5, 0)].concat();
-        bytes(2, &[number(1, at), number(2, 7), bytes(20, &waking)].concat())
+        event(at, 7, 20, &waking)
     };
     let wakings = [waking(500, "bash"), waking(510, "bash"), waking(520, "sleep")].concat();
     let all = events([packets().concat(), bundle(0, &wakings)].concat());

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use wakepath_event::{ClockId, Damage, DamageKind, Description, Event, EventKind, EventSource, Tid};
+use wakepath_import::perfetto::synthetic::{bundle, bytes, event, number, packed};
 use wakepath_import::{Fault, PerfettoTrace};
 
 use crate::lines::lines_with;
-use crate::perfetto::{bundle, bytes, number, packed, packets, steps};
+use crate::perfetto::{packets, steps};
 
 /// A trace's events, damages and description.
 fn read(trace: &[u8]) -> (Vec<Event>, Vec<Damage>, Description) {
@@ -19,10 +20,6 @@ fn read(trace: &[u8]) -> (Vec<Event>, Vec<Damage>, Description) {
 /// The short example, and these packets behind it.
 fn with(more: &[Vec<u8>]) -> Vec<u8> {
     [packets().concat(), more.concat()].concat()
-}
-
-fn event(at: u64, tid: u64, field: u64, what: &[u8]) -> Vec<u8> {
-    bytes(2, &[number(1, at), number(2, tid), bytes(field, what)].concat())
 }
 
 /// A CPU's switch between two threads.

@@ -59,9 +59,9 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the threads that ended, since their ids may be used again. To Perfetto the end of a process's main thread
-/// is the end of all its threads, so the main thread ends with the last of them.
-fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
+/// The ends of threads, and their ids. To Perfetto the end of a process's main thread is the end of all its threads, so the
+/// main thread ends with the last of them.
+fn deaths(graph: &Graph) -> Vec<(Stamp<Reference>, Tid)> {
     let end = |index: ThreadIndex, thread: &Thread| graph.has_died(index).then_some(thread.last);
     let mut processes: HashMap<Tid, Stamp<Reference>> = HashMap::new();
     for (index, thread) in graph.threads() {
@@ -70,12 +70,18 @@ fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
             *last = (*last).max(end);
         }
     }
-    let mut bundle = Message::new().number(1, 0);
-    for (index, thread) in graph.threads() {
-        let Some(end) = end(index, thread) else { continue };
-        let tid = thread.tid();
+    let death = |(index, thread): (ThreadIndex, &Thread)| {
+        let (end, tid) = (end(index, thread)?, thread.tid());
         let leads = thread.tgid() == Some(tid);
-        let end = if leads { processes.get(&tid).copied().unwrap_or(end) } else { end };
+        Some((if leads { processes.get(&tid).copied().unwrap_or(end) } else { end }, tid))
+    };
+    graph.threads().filter_map(death).collect()
+}
+
+/// Writes the threads that ended, since their ids may be used again.
+fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
+    let mut bundle = Message::new().number(1, 0);
+    for (end, tid) in deaths(graph) {
         let free = Message::new().text(1, "").number(2, tid.0.into()).number(3, PRIORITY);
         // Behind its last switch.
         let event = Message::new().number(1, end.plus(1).ns()).number(2, tid.0.into()).message(240, &free);
@@ -327,6 +333,24 @@ mod tests {
         assert_eq!(left(11, 170), state::DEAD, "its exit has no record");
         assert_eq!(left(12, 250), state::PREEMPTED);
         assert_eq!(left(10, 300), state::PREEMPTED);
+    }
+
+    #[test]
+    fn a_dead_threads_id_is_given_back_and_a_process_ends_with_its_last_thread() {
+        let recorded = trace(
+            "thread main tid=10
+             thread worker tid=11 tgid=10
+             thread other tid=12
+             0 c0 idle started
+             0 c0 idle switch main
+             0 c1 idle switch worker
+             50 c0 main exit
+             60 c0 main switch other dead
+             90 c1 worker switch idle dead
+             99 c0 other stopped",
+        );
+        let deaths: Vec<_> = deaths(&recorded.graph).iter().map(|(at, tid)| (at.ns(), tid.0)).collect();
+        assert_eq!(deaths, [(90, 10), (90, 11)]);
     }
 
     #[test]
