@@ -63,6 +63,13 @@ pub struct Share {
     pub of_ns: u64,
 }
 
+impl Share {
+    /// Whether the share is less than `percent` of the window.
+    const fn is_below(self, percent: u64) -> bool {
+        (self.ns as u128) * 100 < (self.of_ns as u128) * (percent as u128)
+    }
+}
+
 /// A problem's weight for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -82,10 +89,41 @@ impl ProblemKind {
             Self::RecordsLost { of, .. } if of.is_evidence_alone() => Severity::Note,
             Self::RecordsLost { .. } => Severity::Loss,
             Self::IoUring { .. } => Severity::Note,
+            // Each of these rows has its own mark: a warning says so again only where the sum may change an answer.
+            Self::SwitchesUnrecorded { unexplained: share, .. } | Self::PerhapsLate(share)
+                if share.is_below(1) =>
+            {
+                Severity::Note
+            }
+            Self::Ambiguous(share) if share.is_below(5) => Severity::Note,
             Self::WindowOutside
             | Self::SwitchesUnrecorded { .. }
             | Self::Ambiguous(_)
             | Self::PerhapsLate(_) => Severity::Doubt,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubt_about_a_small_share_is_a_note() {
+        let share = |ns| Share { ns, of_ns: 1_000 };
+        let unrecorded = |ns| ProblemKind::SwitchesUnrecorded { switches: 12, unexplained: share(ns) };
+        for (kind, expected) in [
+            (unrecorded(9), Severity::Note),
+            (unrecorded(10), Severity::Doubt),
+            (ProblemKind::PerhapsLate(share(9)), Severity::Note),
+            (ProblemKind::PerhapsLate(share(10)), Severity::Doubt),
+            (ProblemKind::Ambiguous(share(49)), Severity::Note),
+            (ProblemKind::Ambiguous(share(50)), Severity::Doubt),
+            (ProblemKind::WindowOutside, Severity::Doubt),
+        ] {
+            assert_eq!(kind.severity(), expected, "{kind:?}");
+        }
+        let huge = Share { ns: u64::MAX / 2, of_ns: u64::MAX };
+        assert_eq!(ProblemKind::Ambiguous(huge).severity(), Severity::Doubt);
     }
 }

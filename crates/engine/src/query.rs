@@ -118,11 +118,26 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
         }
     };
     let (what, threads) = found;
-    let windows = windows(recorded, query, &threads)?;
+    let mut windows = windows(recorded, query, &threads)?;
+    if let (Subject::Comm(comm), false) = (&query.subject, query.all) {
+        keep_the_only_one_now(recorded, *comm, &mut windows);
+    }
     match windows.len() {
         0 => Err(QueryError::EmptyWindow),
         2.. if !query.all => Err(QueryError::Several { what, candidates: windows }),
         _ => Ok(Selection::Windows(windows.into_iter().map(|one| (one, Question::Thread)).collect())),
+    }
+}
+
+/// Where exactly one thread has this name and lives at the recording's end, it is meant: others had the name before they
+/// got another, as a shell's children do, or ended.
+fn keep_the_only_one_now(recorded: &Recorded, comm: Comm, windows: &mut Vec<Window>) {
+    let graph = &recorded.graph;
+    let has_it_now =
+        |window: &&Window| graph.thread(window.thread).name() == comm && !graph.has_died(window.thread);
+    let mut now = windows.iter().filter(has_it_now).copied();
+    if let (Some(only), None) = (now.next(), now.next()) {
+        *windows = vec![only];
     }
 }
 
@@ -359,7 +374,7 @@ mod tests {
             ("a thread that is no process", &plain, pid(21), "no process 21 in this recording"),
             ("a thread", &plain, of(Subject::Tid(Tid(21))), "21 0..1000"),
             ("a name for a part of a life", &plain, comm("checkout"), "11 100..900"),
-            ("a name that several had", &plain, comm("sh"), "2 threads fit: thread named `sh`"),
+            ("a name that one has at the end", &plain, comm("sh"), "10 0..1000"),
             ("all of a name", &plain, all, "10 0..1000, 11 100..900"),
             ("a name that none had", &plain, comm("bash"), "no thread named `bash` in this recording"),
             ("a time when only one of them lived", &plain, early, "10 0..50"),
@@ -373,6 +388,23 @@ mod tests {
         ] {
             assert_eq!(ask(recorded, query), expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_name_means_the_only_thread_that_has_it_at_the_end_else_there_is_a_choice() {
+        let asked = |trace: &str, all| {
+            let recorded = read(&wakepath_scenario::text::parse(trace).expect("a trace").events);
+            ask(&recorded, PathQuery { all, ..of(Subject::Comm(Comm::new(b"sh"))) })
+        };
+        let still_sh = TRACE.replace("300 c0 child exec checkout", "300 c0 child rename child sh");
+        let lives =
+            still_sh.replace("900 c0 child exit\n", "").replace("switch sh dead", "switch sh blocked");
+        assert_eq!(asked(TRACE, false), "10 0..1000", "the child got another name");
+        assert_eq!(asked(&still_sh, false), "10 0..1000", "the child ended");
+        assert_eq!(asked(&lives, false), "2 threads fit: thread named `sh`");
+        assert_eq!(asked(TRACE, true), "10 0..1000, 11 100..900", "--all means all");
+        let neither = TRACE.replace("0 c0 idle switch sh", "0 c0 idle switch sh\n 50 c0 sh rename sh bash");
+        assert_eq!(asked(&neither, false), "2 threads fit: thread named `sh`");
     }
 
     #[test]

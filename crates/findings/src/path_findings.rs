@@ -43,6 +43,9 @@ pub struct Finding {
     pub lost_by: Vec<(Comm, u64)>,
 }
 
+/// Samples say something of rows with at least this share of the window.
+const MIN_SAMPLED_SHARE: f64 = 0.01;
+
 /// Rows below this share of the window, and rows beyond this number, are put together.
 const MIN_SHARE: f64 = 0.0005;
 const MAX_SHOWN: usize = 12;
@@ -107,6 +110,12 @@ impl Finding {
         let mut parts: Vec<_> = self.row.parts.iter().map(|(part, ns)| (part, *ns)).collect();
         parts.sort_by_key(|(part, ns)| (Reverse(*ns), *part));
         parts
+    }
+
+    /// The samples worth a line, in a window of this length, ns.
+    pub fn sampled(&self, window_ns: u64) -> impl Iterator<Item = &Tally> {
+        let is_large = self.row.total_ns as f64 >= window_ns as f64 * MIN_SAMPLED_SHARE;
+        self.ran.iter().map(|(_, ran)| ran).filter(move |ran| is_large && ran.is_enough())
     }
 
     /// Whether the parts say more than the key.
@@ -181,6 +190,18 @@ mod tests {
         let parts: Vec<_> = found.rows[5].parts().into_iter().map(|(_, ns)| ns).collect();
         assert_eq!(parts, [2 * ms, ms / 10], "the largest first");
         assert_eq!(found.ambiguous_ns, 0);
+    }
+
+    #[test]
+    fn samples_are_worth_a_line_where_they_are_five_and_their_row_has_a_hundredth_of_the_window() {
+        let mut story = checkout();
+        story.stacks = checkout_stacks(&story.path);
+        let found = PathFindings::new(&story.evidence(), LastWaits::default(), None);
+        let lines = |row: usize, window_ns| found.rows[row].sampled(window_ns).count();
+        let (running_ns, window_ns) = (found.rows[1].row.total_ns, story.evidence().window_ns());
+        assert_eq!((found.rows[1].ran[0].1.total(), found.rows[3].ran[0].1.total()), (24, 3));
+        assert_eq!((lines(1, window_ns), lines(3, window_ns)), (1, 0));
+        assert_eq!((lines(1, 100 * running_ns), lines(1, 100 * running_ns + 100)), (1, 0));
     }
 
     #[test]

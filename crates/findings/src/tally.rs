@@ -76,6 +76,11 @@ impl Tally {
         self.total
     }
 
+    /// Whether there are enough of them for a statement: fewer than five samples are chance.
+    pub const fn is_enough(&self) -> bool {
+        self.total >= 5
+    }
+
     /// The most frequent function; and the next, if the first has less than half the total.
     pub fn leading(&self) -> Option<(Seen<'_>, Option<Seen<'_>>)> {
         let mut seen = self.seen().into_iter();

@@ -122,7 +122,7 @@ fn has_both_readings(folder: &Path, own: &str, call: &str, other: &str) {
         let headline = headline(folder);
         assert!(headline.contains(": mostly waiting until a time-out"), "{headline}");
         assert!(
-            headline.contains(" waits that timed out went on in the next one, mostly waiting in "),
+            headline.contains(" waits that timed out went on in the next one: mostly waiting in "),
             "{headline}"
         );
     }

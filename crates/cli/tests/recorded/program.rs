@@ -72,6 +72,12 @@ fn waits_that_timed_out_are_joined_by_default_where_that_is_proved() {
     assert_eq!(ask(&lock, &[]), r#""joined" "helper" 6000"#);
     assert_eq!(ask(&lock, &["--as-timed-out"]), r#""active" "worker" 4000"#);
     assert_eq!(ask(&lock, &["--join-timeouts"]), r#""joined" "helper" 6000"#);
+    let says_nothing_changed = |made: &Made| {
+        let (_, out, _) = made.run(["path", "--tid", "10", "--join-timeouts"]);
+        out.contains("--join-timeouts changed nothing: no wait went on after a time-out")
+    };
+    assert!(!says_nothing_changed(&polls));
+    assert!(says_nothing_changed(&made("thread A tid=10\n0 c0 idle switch A\n9 c0 A stopped\n", &[])));
     for both in
         [["--exact", "--join-timeouts"], ["--exact", "--as-timed-out"], ["--as-timed-out", "--join-timeouts"]]
     {

@@ -5,7 +5,6 @@ use wakepath_engine::{PathAnswer, Question};
 use wakepath_findings::{Headline, WindowEnd};
 
 use super::hangs::waits;
-use super::time_outs;
 use crate::screen::{Line, Style};
 use crate::units::{duration, rough_share};
 use crate::wording;
@@ -40,8 +39,7 @@ pub fn headline(answer: &PathAnswer) -> Line {
     line.push(Style::Normal, lead);
     line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, &part.blames));
     let certainty = wording::certainty(finding.row.basis.certainty());
-    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
-    line.add(Style::Normal, time_outs::other_reading(answer).unwrap_or_default())
+    line.add(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)))
 }
 
 /// The sentence's subject, and the end of its window: `checkout took 1.19 s`.

@@ -22,6 +22,9 @@ const TEXT: usize = 17;
 pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     screen.wrapped(0, headline(answer));
+    if let Some(other) = time_outs::other_reading(answer) {
+        screen.wrapped(0, other);
+    }
     let window = answer.path.window;
     screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
@@ -31,7 +34,9 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     screen.blank();
     footer::problems(&mut screen, &answer.head, "--explain");
     screen.wrapped(0, footer::trust(answer));
-    if !answer.sampled.is_empty() {
+    let findings = answer.findings();
+    let mut shown = findings.rows.iter().take(findings.shown);
+    if shown.any(|finding| finding.sampled(window.to.since(window.from)).next().is_some()) {
         screen.wrapped(0, footer::sampled());
     }
     for line in time_outs::lines(answer, source) {
@@ -190,7 +195,7 @@ fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
 
 /// The lines under a row: the parts of its time.
 fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
-    let samples = finding.ran.iter().filter_map(|(_, ran)| wording::samples(ran));
+    let samples = finding.sampled(evidence.window_ns()).filter_map(wording::samples);
     let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
@@ -258,7 +263,6 @@ mod tests {
                                  10.0.0.3:5432
                                  61.0 ms in fdatasync of pg_wal, 27.0 ms running
                                  1 of 1 waits in ask_bank (checkout), from main checkout.c:88
-                                 ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
                   0.3%  4.00 ms  unknown: the wait began before the recording, 1 wait in read
                                  1 of 1 waits in postgres (replaced since the recording), callers unknown (not
                                  unwound)

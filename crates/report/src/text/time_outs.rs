@@ -1,22 +1,22 @@
 //! The words for waits that timed out: the number joined, and the reading that is not proved.
 
 use wakepath_critical_path::JoinedSum;
-use wakepath_engine::PathAnswer;
+use wakepath_engine::{Algorithm, PathAnswer};
 
 use super::Source;
 use crate::screen::Line;
 use crate::units::{count, duration, rough_share, them};
 use crate::wording;
 
-/// The headline's second reading, if much of the window is time-outs after which waits may have gone on:
-/// `; if 19 waits that timed out went on in the next one, mostly waiting for postgres (90%, ambiguous)`.
+/// The line under the headline, if much of the window is time-outs after which waits may have gone on:
+/// `or, if 19 waits that timed out went on in the next one: mostly waiting for postgres (90%, ambiguous)`.
 pub fn other_reading(answer: &PathAnswer) -> Option<String> {
     let (evidence, other) = (answer.evidence_if_joined()?, answer.findings().other_reading.as_ref()?);
     let part = &other.largest;
     let (key, row) = other.rows.get(part.row)?;
-    let lead = if part.is_most { "mostly" } else { "the largest part:" };
+    let lead = if part.is_most { "mostly" } else { "the largest part," };
     Some(format!(
-        "; if {} that timed out went on in the next one, {lead} {} ({}, {})",
+        "or, if {} that timed out went on in the next one: {lead} {} ({}, {})",
         count(other.timed_out.waits, "wait"),
         wording::blamed(&evidence, key, row, &part.blames),
         rough_share(part.ns, answer.window_ns()),
@@ -28,6 +28,9 @@ pub fn other_reading(answer: &PathAnswer) -> Option<String> {
 pub fn lines(answer: &PathAnswer, source: Source<'_>) -> Vec<Line> {
     let argument = source.argument();
     let mut lines = Vec::new();
+    if answer.path.algorithm == Algorithm::JoinedIfAlike && answer.path.joined.waits == 0 {
+        lines.push(Line::from("--join-timeouts changed nothing: no wait went on after a time-out"));
+    }
     if let JoinedSum { waits: waits @ 1.., ns } = answer.path.joined {
         let waits = count(waits, "wait");
         lines.push(Line::from(format!(
@@ -156,9 +159,9 @@ mod tests {
         check(
             "call=7:0x10",
             expect![[r#"
-                A (10) took 1.01 µs: mostly waiting until a time-out: nothing came (59%, measured); if 2 waits that
-                timed out went on in the next one, mostly waiting in poll for B (11), which was sleeping until a
-                timer (95%, ambiguous)
+                A (10) took 1.01 µs: mostly waiting until a time-out: nothing came (59%, measured)
+                or, if 2 waits that timed out went on in the next one: mostly waiting in poll for B (11), which was
+                sleeping until a timer (95%, ambiguous)
                 0 ns to 1.01 µs after the start
 
                  share     time  what the time went to, largest first
@@ -199,7 +202,7 @@ mod tests {
                 assert_eq!(other_reading(answer), None, "both readings say that");
                 let text = path(answer, Source::Read(""), Layout::PLAIN);
                 assert!(text.contains("mostly running (8"), "{text}");
-                assert!(!text.contains("; if"), "{text}");
+                assert!(!text.contains("or, if"), "{text}");
                 assert!(text.contains("2 waits (600 ns) timed out and may have gone on"), "{text}");
             });
         }

@@ -22,9 +22,9 @@ pub fn tally(tally: &Tally, what: &str) -> Option<String> {
     Some(text)
 }
 
-/// The same for samples.
+/// The same for samples, if there are enough.
 pub fn samples(of: &Tally) -> Option<String> {
-    Some(format!("~ {}", tally(of, "samples")?))
+    if of.is_enough() { Some(format!("~ {}", tally(of, "samples")?)) } else { None }
 }
 
 /// The functions where threads ran and where they waited, a line each.
@@ -156,8 +156,15 @@ mod tests {
             ),
             (Found::AnotherKernel, true, "the kernel (not the one that runs here)"),
         ] {
-            assert_eq!(text(&[(leaf, in_kernel, None, 1)]), Some(format!("~ 1 of 1 samples in {expected}")));
+            assert_eq!(text(&[(leaf, in_kernel, None, 5)]), Some(format!("~ 5 of 5 samples in {expected}")));
         }
+    }
+
+    #[test]
+    fn fewer_than_five_samples_say_nothing() {
+        assert_eq!(text(&[(Found::Kernel, true, None, 4)]), None);
+        let places = [4, 1].map(|n| (function(&format!("f{n}"), Some("x"), None), false, None, n));
+        assert_eq!(text(&places).as_deref(), Some("~ 4 of 5 samples in f4 (x)"));
     }
 
     #[test]
