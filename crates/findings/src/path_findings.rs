@@ -43,7 +43,7 @@ pub struct Finding {
     pub lost_by: Vec<(Comm, u64)>,
 }
 
-/// Samples say something of rows with at least this share of the window.
+/// Samples get a line in rows with at least this share.
 const MIN_SAMPLED_SHARE: f64 = 0.01;
 
 /// Rows below this share of the window, and rows beyond this number, are put together.
@@ -112,7 +112,7 @@ impl Finding {
         parts
     }
 
-    /// The samples worth a line, in a window of this length, ns.
+    /// The samples worth a line; the window in ns.
     pub fn sampled(&self, window_ns: u64) -> impl Iterator<Item = &Tally> {
         let is_large = self.row.total_ns as f64 >= window_ns as f64 * MIN_SAMPLED_SHARE;
         self.ran.iter().map(|(_, ran)| ran).filter(move |ran| is_large && ran.is_enough())

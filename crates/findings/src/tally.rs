@@ -76,7 +76,7 @@ impl Tally {
         self.total
     }
 
-    /// Whether there are enough of them for a statement: fewer than five samples are chance.
+    /// Whether there are enough for a statement: fewer than five samples are chance.
     pub const fn is_enough(&self) -> bool {
         self.total >= 5
     }
