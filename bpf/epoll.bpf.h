@@ -99,7 +99,7 @@ static __always_inline void tell_ready(struct wp_ring *ring, struct task_struct 
 	regs = registers_of(task);
 	if (!is_epoll(regs->orig_ax))
 		return;
-	fd = ready_descriptor(task, regs);
+	fd = ready_descriptor(for_loads(task), regs);
 	if (fd == WP_READY_UNKNOWN)
 		return;
 	r = ring_reserve(ring, sched_ring_mask);

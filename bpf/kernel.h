@@ -224,6 +224,7 @@ struct task_struct {
 	int on_rq;
 	struct sched_entity se;
 	struct sched_info sched_info;
+	struct task_group *sched_task_group;
 	bool throttled; /* 6.18 */
 	int pid;
 	int tgid;

@@ -7,9 +7,19 @@
  */
 #include "ring.bpf.h"
 
-/* Addresses of kernel symbols; null if these may not be read. */
-extern const void sched_cfs_period_timer __ksym __weak;
-extern const void sched_cfs_slack_timer __ksym __weak;
+/*
+ * The two timers' functions. Each group has both timers, also without a limit: the first one seen tells, and the table of the
+ * kernel's symbols, which takes a tenth of the programs' loading time, need not be read.
+ */
+static void *period_function, *slack_function;
+
+static __always_inline void learn_functions(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	slack_function = BPF_CORE_READ(task, sched_task_group, cfs_bandwidth.slack_timer.function);
+	period_function = BPF_CORE_READ(task, sched_task_group, cfs_bandwidth.period_timer.function);
+}
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
@@ -21,11 +31,14 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 	struct wp_refill *r;
 	__u64 offset;
 
-	if (!function)
+	/* A kernel without CPU limits has neither timer. */
+	if (!function || !bpf_core_field_exists(struct cfs_bandwidth, period_timer))
 		return 0;
-	if (function == &sched_cfs_period_timer)
+	if (!period_function)
+		learn_functions();
+	if (function == period_function)
 		offset = bpf_core_field_offset(struct cfs_bandwidth, period_timer);
-	else if (function == &sched_cfs_slack_timer)
+	else if (function == slack_function)
 		offset = bpf_core_field_offset(struct cfs_bandwidth, slack_timer);
 	else
 		return 0;

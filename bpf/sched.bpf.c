@@ -72,6 +72,7 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 		regs = registers_of(prev);
 	else
 		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	prev = for_loads(prev);
 	r->c.s.h.kind = WP_SWITCH_CALL;
 	r->c.spare = 0;
 	/* Negative: an interrupt or a fault entered the kernel, not a system call. */
@@ -135,7 +136,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (!ring)
 		return 0;
 	look_whether_stolen(ring, now, prev->pid);
-	tell_context_of(prev, now);
+	tell_context(now);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r) {
 		ring->interrupts_at_switch = ring->interrupts_ns;
@@ -181,7 +182,7 @@ static __always_inline int waking(void *ctx, struct task_struct *task, __u32 tid
 	now = bpf_ktime_get_ns();
 	/* A wake-up by an interrupt is not an act of the interrupted thread. */
 	if (!context_of(ring))
-		tell_context_of_waker(now);
+		tell_context(now);
 	/* A packet says more than the list, and is measured. */
 	if (record_calls && kind == WP_WAKING && !(ring->ready_flow && !ring->hard))
 		tell_ready(ring, task, now, tid);

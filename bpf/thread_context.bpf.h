@@ -292,18 +292,31 @@ static __always_inline void write_attributes(struct wp_ring *ring, struct attrib
 	}
 }
 
+/* The current thread. At a switch, the run queue names the next thread already: only the kernel knows. */
+static __always_inline struct task_struct *current_thread(void)
+{
+	return for_loads(bpf_get_current_task_btf());
+}
+
+/*
+ * The next two are not static, and find the thread themselves: so the verifier follows their loops once, and not again for each
+ * way to each of their calls, which is half of the programs' loading time.
+ */
+
 /*
  * Writes the current thread's context, if it changed, into its CPU's ring; interrupts are off. It comes before the event with
  * this stamp. If the ring has no room, the context is written at the next event.
  */
-static __noinline int write_context(struct task_struct *task, const struct wp_word *place, __u64 stamp)
+__weak __noinline int write_context(__u64 stamp)
 {
 	struct wp_thread_context context, *r;
 	struct wp_ring *ring = sched_ring();
+	struct task_struct *task = current_thread();
+	const struct wp_word *place = word_of(task->tgid);
 	struct attributes attributes;
 	__u64 hash, *told;
 
-	if (!ring)
+	if (!ring || !place)
 		return 0;
 	told = new_context(&context, &attributes, task, place, &hash);
 	if (!told)
@@ -324,14 +337,18 @@ static __noinline int write_context(struct task_struct *task, const struct wp_wo
 }
 
 /* The same with interrupts on: the context goes to the ring buffer. */
-static __noinline int write_context_anywhere(struct task_struct *task, const struct wp_word *place)
+__weak __noinline int write_context_anywhere(void)
 {
 	struct wp_thread_context context, *r;
+	struct task_struct *task = current_thread();
+	const struct wp_word *place = word_of(task->tgid);
 	struct wp_thread_attribute *beside;
 	struct attributes attributes;
 	__u64 hash, *told, value;
 	int attribute;
 
+	if (!place)
+		return 0;
 	told = new_context(&context, &attributes, task, place, &hash);
 	if (!told)
 		return 0;
@@ -359,49 +376,18 @@ static __noinline int write_context_anywhere(struct task_struct *task, const str
 	return 0;
 }
 
-/* The current thread. */
-static __always_inline struct task_struct *current_thread(void)
-{
-	if (bpf_ksym_exists(bpf_rdonly_cast))
-		return bpf_core_cast((void *)current_address(), struct task_struct);
-	return bpf_get_current_task_btf();
-}
-
-/* The context of a thread leaving its CPU. */
-static __always_inline void tell_context_of(struct task_struct *task, __u64 stamp)
-{
-	const struct wp_word *place = any_words() ? word_of(task->tgid) : NULL;
-
-	if (place)
-		write_context(task, place, stamp);
-}
-
 /* The current thread's context, outside interrupts, with interrupts off. */
-static __always_inline void tell_context_of_waker(__u64 stamp)
+static __always_inline void tell_context(__u64 stamp)
 {
-	struct task_struct *task;
-	const struct wp_word *place;
-
-	if (!any_words())
-		return;
-	task = current_thread();
-	place = word_of(task->tgid);
-	if (place)
-		write_context(task, place, stamp);
+	if (any_words())
+		write_context(stamp);
 }
 
 /* The current thread's context, outside interrupts, with interrupts on. */
 static __always_inline void tell_context_of_sender(void)
 {
-	struct task_struct *task;
-	const struct wp_word *place;
-
-	if (!any_words())
-		return;
-	task = current_thread();
-	place = word_of(task->tgid);
-	if (place)
-		write_context_anywhere(task, place);
+	if (any_words())
+		write_context_anywhere();
 }
 
 #endif

@@ -15,6 +15,7 @@ const KERNEL: &str = r#"
     #include "records.h"
     #include "ring.h"
     #define WAKEPATH_FILE_H
+    #define for_loads(task) (task)
     #define bpf_core_cast(address, type) ((type *)(address))
     #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
     #define bpf_core_type_exists(type) 1
