@@ -8,7 +8,7 @@
 #include "ring.bpf.h"
 
 /*
- * The two timers' functions. Each group has both timers, also without a limit: the first one seen tells, and the table of the
+ * The two timers' functions. Each group has both timers, also without a limit: those of the first group seen are read, and the table of the
  * kernel's symbols, which takes a tenth of the programs' loading time, need not be read.
  */
 static void *period_function, *slack_function;

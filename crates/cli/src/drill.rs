@@ -445,6 +445,13 @@ fn write_search(path: &Path, found: &Searched, output: &Output) -> Result<(), Fa
 }
 
 fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failure {
+    let is_ended = error.ends_the_command() && !arguments.command.is_empty();
+    let details = if is_ended { vec![String::from("the command was ended")] } else { Vec::new() };
+    refusal(error, target, arguments).details(details)
+}
+
+/// The sentence about an error, and the next step.
+fn refusal(error: DrillError, target: &str, arguments: &DrillArguments) -> Failure {
     let text = error.to_string();
     let pid = arguments.pid.map_or_else(|| String::from("PID"), |pid| pid.to_string());
     match error {

@@ -129,6 +129,21 @@ pub struct Running {
 }
 
 impl Running {
+    /// Ends the command: asks it by SIGTERM, and kills it if it goes on for longer than `grace`.
+    pub fn end(self, grace: Duration) {
+        const POLL: Duration = Duration::from_millis(5);
+        let began = Instant::now();
+        // SAFETY: takes numbers. The process is our child, and its number is not used again before `ended` reaps it.
+        let send = |signal| unsafe { libc::kill(self.pid, signal) };
+        send(libc::SIGTERM);
+        while ended(self.pid).is_none() {
+            if began.elapsed() > grace {
+                send(libc::SIGKILL);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
     /// Waits for the command's end and returns its wait status; `None` if it was asked to stop and did not end within
     /// `grace`.
     pub fn wait(self, stop: &Signals, grace: Duration) -> Option<i32> {

@@ -4,7 +4,9 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use wakepath_collect::{Calibration, Counted, Drill, DrillCounts, OpenStorage, Running, Signals, Unwinder};
+use wakepath_collect::{
+    Calibration, Counted, Drill, DrillCounts, GRACE, OpenStorage, Running, Signals, Unwinder,
+};
 pub use wakepath_collect::{DrillCommand, EndReason};
 use wakepath_distribution::{Histogram, Peak, Unit, peaks};
 pub use wakepath_drilldown::{Mode, ParameterError, Parameters, ParametersFile};
@@ -148,6 +150,25 @@ fn drill_peaks(
     query.parameters.check()?;
     query.hand_over.as_ref().map_or(Ok(()), |_| hand_over::check_target(&query.target))?;
     let command = query.command.as_ref().map(DrillCommand::start).transpose()?;
+    let mut is_begun = false;
+    let found = search(query, command, chosen, stop, progress, &mut is_begun);
+    if let (Some(command), Err(error)) = (command, &found)
+        && (!is_begun || error.ends_the_command())
+    {
+        command.end(GRACE);
+    }
+    found
+}
+
+/// Searches in the process, or in the started command. Sets `is_begun` before the calls are counted.
+fn search(
+    query: &DrillQuery,
+    command: Option<Running>,
+    chosen: &Chosen<'_>,
+    stop: &Signals,
+    progress: &mut dyn FnMut(DrillProgress),
+    is_begun: &mut bool,
+) -> Result<Vec<Searched>, DrillError> {
     let pid = command.map_or(query.pid, |command| command.pid as u32);
     let mut storage = MaybeUninit::uninit();
     let process = (pid, command);
@@ -167,6 +188,7 @@ fn drill_peaks(
     let of_kernel = if in_kernel { driver.calibrate_kernel()? } else { None };
     let probe = if runtime == Runtime::Kernel { of_kernel } else { probe };
     let began = Instant::now();
+    *is_begun = true;
     let counts = driver.count(query, began, stop, progress)?;
     let counted_for = began.elapsed();
     let probe = driver.python_cost(probe)?;

@@ -114,6 +114,14 @@ pub enum DrillError {
     Resume(#[from] ResumeError),
 }
 
+impl DrillError {
+    /// Whether a command that was started for the search is ended: the question has no answer. A failure of the
+    /// recorder's own, as on a full disk, is no reason to end somebody's work.
+    pub const fn ends_the_command(&self) -> bool {
+        !matches!(self, Self::Collect(_))
+    }
+}
+
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }

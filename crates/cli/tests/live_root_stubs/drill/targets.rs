@@ -200,3 +200,20 @@ fn a_library_that_is_unloaded_or_moved_amid_the_search_ends_it() {
         says(&notes, &[&format!("unloaded {library} meanwhile"), "drill again"]);
     }
 }
+
+#[test]
+fn a_command_is_ended_where_the_drill_down_refuses_its_question_also_one_that_ignores_sigterm() {
+    let Some(folder) = alone("a refused drill-down leaves no command") else { return };
+    let program = built(&folder, "refused", &[]);
+    let pid_file = folder.join("pid");
+    for ignores in ["", "trap '' TERM; "] {
+        let script = format!("{ignores}echo $$ >{}; exec sleep 60", pid_file.display());
+        let (_, err) =
+            run(&folder, &["drill", &format!("{program}:nosuch"), "--", "/bin/sh", "-c", &script], 125);
+        assert!(err.contains("nosuch") && err.contains("the command was ended"), "{err}");
+        // The shell may have been ended before its first line.
+        let Ok(pid) = std::fs::read_to_string(&pid_file) else { continue };
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "{pid} goes on: {err}");
+        std::fs::remove_file(&pid_file).expect("the number's file");
+    }
+}
