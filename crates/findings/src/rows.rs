@@ -51,9 +51,17 @@ pub struct Row {
     pub stretches: u64,
     /// The total by basis.
     pub basis: BasisMix,
+    /// The part in which own threads had the CPU, ns, and these threads; for waits for a CPU alone.
+    pub behind_own: (u64, BTreeSet<ThreadIndex>),
 }
 
 impl Row {
+    /// The number of own threads that had the CPU for more than half the row's time; `None` where others had it.
+    pub fn own_competitors(&self) -> Option<usize> {
+        let (ns, threads) = &self.behind_own;
+        (*ns > self.total_ns / 2).then_some(threads.len())
+    }
+
     /// The object with the most time in the row's waits, and the number of other objects; `None` if the object is
     /// unknown or anonymous.
     pub fn timed_out_object(&self) -> Option<(&Object, usize)> {
@@ -141,7 +149,15 @@ impl RowBuilder<'_> {
         let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
 
         let is_asked = class.thread.is_some_and(|thread| evidence.is_asked(thread));
+        let competitor = match class.responsible {
+            Responsible::Competitor(other) if key == RowKey::Cpu && self.is_own(other) => Some(other),
+            _ => None,
+        };
         let row = self.rows.entry(key).or_default();
+        if let Some(other) = competitor {
+            row.behind_own.0 += sum.ns;
+            row.behind_own.1.insert(other);
+        }
         row.total_ns += sum.ns;
         if is_asked {
             row.own_ns += sum.ns;
@@ -367,6 +383,29 @@ mod tests {
         let evidence = story.evidence();
         let total: u64 = rows(&evidence).iter().map(|(_, row)| row.total_ns).sum();
         assert_eq!(total, evidence.window_ns());
+    }
+
+    #[test]
+    fn a_wait_for_a_cpu_has_own_threads_that_had_it_for_most_of_the_time() {
+        let behind = |times: [u64; 3]| {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"app", 7);
+            let pool = story.thread_of(7, 8, 1, b"pool", 7);
+            let child = story.thread(9, 7, b"child", 7);
+            let other = story.thread(20, 1, b"other", 20);
+            for (ns, had) in times.into_iter().zip([pool, child, other]) {
+                story.then(ns, own, None, SegmentKind::Runnable, Cause::Competitor(had));
+                story.then(1, own, None, SegmentKind::Running, Cause::None);
+            }
+            let story = story.finish();
+            let rows = rows(&story.evidence());
+            let cpu = &rows.iter().find(|(key, _)| *key == RowKey::Cpu).expect("a wait for a CPU").1;
+            (cpu.behind_own.0, cpu.own_competitors())
+        };
+        assert_eq!(behind([30, 21, 50]), (51, Some(2)));
+        assert_eq!(behind([30, 20, 50]), (50, None), "half is not most");
+        // A process's CPU time is no part of a wait for a CPU.
+        assert_eq!(Row { total_ns: 10, ..Row::default() }.own_competitors(), None);
     }
 
     #[test]

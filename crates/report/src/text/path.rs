@@ -399,7 +399,7 @@ mod tests {
                      66.7%   600 ns  waiting for a lock, 1 wait in futex  ambiguous
                                      600 ns for futex 0x1000
                      22.2%   200 ns  running third
-                     11.1%   100 ns  waiting for a CPU
+                     11.1%   100 ns  waiting for a CPU that another thread of its own had
                                      its CPU meanwhile: left 100 ns
 
                     warning: 600 ns could not be explained with certainty

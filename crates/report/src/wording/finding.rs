@@ -174,6 +174,15 @@ fn a_disk(evidence: &Evidence<'_>, device: Option<u32>) -> String {
     })
 }
 
+/// A wait for a CPU, with its own threads where these had it.
+fn waiting_for_a_cpu(row: &Row) -> String {
+    match row.own_competitors() {
+        None => String::from("waiting for a CPU"),
+        Some(1) => String::from("waiting for a CPU that another thread of its own had"),
+        Some(threads) => format!("waiting for a CPU that {threads} threads of its own had"),
+    }
+}
+
 /// A wait for a cgroup's CPU limit.
 fn cpu_limit(of: Option<&UnitLimit>) -> String {
     let of = of.map_or(String::new(), |of| format!(" of {}", limit(of)));
@@ -189,7 +198,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::Running(_) => fixed("running", "running"),
         RowKey::Interrupts => fixed("interrupts", "interrupted"),
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
-        RowKey::Cpu => fixed("cpu", "waiting for a CPU"),
+        RowKey::Cpu => ("cpu", waiting_for_a_cpu(row)),
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
         RowKey::Disk(device) => ("disk", format!("waiting for {}", a_disk(evidence, *device))),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),

@@ -219,6 +219,19 @@ fn a_part_of_a_row_says_what_the_row_does_not() {
 }
 
 #[test]
+fn a_wait_for_a_cpu_says_where_own_threads_had_it() {
+    let story = checkout();
+    let words = |ns, threads: u32| {
+        let behind_own = (ns, (0..threads).map(ThreadIndex).collect());
+        let of = Row { total_ns: 100, behind_own, ..Row::default() };
+        row(&story.evidence(), &RowKey::Cpu, &of)
+    };
+    assert_eq!(words(50, 4), ("cpu", String::from("waiting for a CPU")));
+    assert_eq!(words(51, 1).1, "waiting for a CPU that another thread of its own had");
+    assert_eq!(words(51, 4), ("cpu", String::from("waiting for a CPU that 4 threads of its own had")));
+}
+
+#[test]
 fn a_leaf_is_an_activity_and_the_call_in_which_it_was() {
     let story = checkout();
     let call = Some(CallName { number: 75, object: None });
