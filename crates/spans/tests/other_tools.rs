@@ -194,9 +194,47 @@ fn zipkins_first_version_and_other_arrays_are_refused() {
     ] {
         assert_eq!(kept(v1.replace("FIELD", field).into()).1, Some(ReadError::ZipkinV1), "{field}");
     }
-    for other in ["[1, 2]", "[{}]", r#"["a"]"#, "[null]", "[]"] {
+    for other in ["[1, 2]", "[{}]", r#"["a"]"#, "[null]", "[[]]", "[[null], {}]", "[]", "[]\n[]", "[]\n[{}]"]
+    {
         assert_eq!(kept(other.into()).1, Some(ReadError::Unknown), "{other}");
     }
+}
+
+#[test]
+fn an_element_of_zipkins_that_is_no_span_is_counted_and_its_neighbours_are_read() {
+    let span = |id: u8| format!(r#"{{"traceId": "7", "id": "{id}", "timestamp": 5, "duration": 4}}"#);
+    let [first, second] = [1, 2].map(span);
+    for odd in [
+        "null",
+        "7",
+        r#""a""#,
+        "{}",
+        "[null]",
+        "[{}]",
+        r#"{"name": "a"}"#,
+        r#"{"traceId": null, "id": null}"#,
+    ] {
+        for file in [
+            format!("[{odd}, {first}, {second}]"),
+            format!("[{first}, {odd}, {second}]"),
+            format!("[[{first}], [{odd}, {second}]]"),
+        ] {
+            let (spans, dropped) =
+                read(&file.clone().into()).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert_eq!(
+                (ids(&spans), dropped),
+                (vec![1, 2], Dropped { without_id: 1, ..Dropped::default() }),
+                "{file}"
+            );
+        }
+    }
+    // Arrays, one behind the other: an empty one says nothing, and another program's is named by its place.
+    for file in [format!("[]\n[{first}]\n[]\n[{second}]"), format!("[{first}]\n[{second}]\n[]")] {
+        assert_eq!(kept(file.clone().into()), (vec![1, 2], None), "{file}");
+    }
+    let (ids, error) = kept(format!("[{first}]\n[{{}}]\n[{second}]").into());
+    let Some(ReadError::Damaged { at, what }) = error else { panic!("{error:?}") };
+    assert_eq!((ids, at, what.as_str()), (vec![1], first.len() + 2, "an array without spans"));
 }
 
 #[test]
