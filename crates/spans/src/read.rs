@@ -60,8 +60,8 @@ impl Reader {
             .map_err(|error| ReadError::Damaged { at: 0, what: error.to_string() })
     }
 
-    /// How many spans were taken so far.
-    pub fn count(&self) -> usize {
+    /// How many spans were read so far, repeated spans too: a file may repeat those of another.
+    pub fn count(&self) -> u64 {
         self.collector.count()
     }
 

@@ -1,6 +1,6 @@
 //! The names of keys in OTLP's JSON: today's, those before OTLP 0.15, and protobuf's own.
 
-use wakepath_spans::{Kind, ReadError, SpanId, Spans, TraceId, read};
+use wakepath_spans::{Kind, ReadError, Reader, SpanId, Spans, TraceId, read};
 
 const DOCUMENT: &str = r#"{"resourceSpans": [{
     "resource": {"attributes": [
@@ -58,12 +58,22 @@ fn spans_under_the_old_and_the_new_name_of_their_list_are_added() {
 }
 
 #[test]
-fn tempos_list_is_found_under_each_key_at_the_top_and_within_a_trace() {
+fn spans_are_found_under_each_pair_of_keys_at_the_top_within_a_trace_and_in_a_cut_document() {
     let whole = spans(DOCUMENT);
     for list in ["resourceSpans", "resource_spans", "batches"] {
-        for scopes in ["scopeSpans", "instrumentationLibrarySpans"] {
+        for scopes in
+            ["scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans"]
+        {
             let file = DOCUMENT.replace("resourceSpans", list).replace("scopeSpans", scopes);
             let within = [format!("{{\"trace\": {file}}}"), format!("{{\"result\": {file}}}")];
+            // Cut off behind its span.
+            let cut = &file[..file.rfind(']').expect("a list") - 4];
+            let mut reader = Reader::default();
+            assert!(
+                matches!(reader.take_file(&cut.to_owned().into()), Err(ReadError::Damaged { .. })),
+                "{cut}"
+            );
+            assert_eq!(reader.finish().0, whole, "{cut}");
             for file in [file.clone(), format!("{{\"metrics\": {{}}, {}", &file[1..])].iter().chain(&within) {
                 assert_eq!(spans(file), whole, "{file}");
             }

@@ -38,7 +38,7 @@ fn kept(file: Vec<u8>) -> (Vec<u8>, Option<ReadError>) {
     let error = reader.take_file(&file.into()).err();
     let count = reader.count();
     let (spans, _) = reader.finish();
-    assert_eq!(spans.spans.len(), count);
+    assert_eq!(spans.spans.len() as u64, count);
     (ids(&spans), error)
 }
 
