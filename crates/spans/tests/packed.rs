@@ -63,6 +63,18 @@ fn a_zstandard_frame_that_is_cut_keeps_the_spans_in_its_whole_blocks() {
         let expected = if cut < first_ends { &[][..] } else { &[1] };
         assert!(ids == expected && is_damaged(error.as_ref()), "{cut}: {ids:?}, {error:?}");
     }
+    // With a checksum, also where this alone is missing.
+    let mut with_checksum = whole.clone();
+    with_checksum[4] = 4;
+    for cut in 4..=with_checksum.len() {
+        let (ids, _, error) = kept(&with_checksum[..cut]);
+        let expected: &[u8] = match cut {
+            _ if cut < first_ends => &[],
+            _ if cut < whole.len() => &[1],
+            _ => &[1, 2],
+        };
+        assert!(ids == expected && is_damaged(error.as_ref()), "{cut}: {ids:?}, {error:?}");
+    }
     // A block of the reserved kind ends the file's sense, and not what came before.
     let mut reserved = whole;
     reserved[first_ends] |= 3 << 1;
@@ -87,7 +99,12 @@ fn zstandard_frames_without_contents_are_skipped_wherever_they_stand() {
         assert_eq!(ids, expected, "{cut}");
         assert_eq!(error.is_some(), !at_ends.contains(&cut), "{cut}: {error:?}");
     }
-    for wrong in [[0x4f, 0x2a, 0x4d, 0x18], [0x60, 0x2a, 0x4d, 0x18], [0x50, 0x2a, 0x4d, 0x19]] {
+    for wrong in [
+        [0x4f, 0x2a, 0x4d, 0x18],
+        [0x60, 0x2a, 0x4d, 0x18],
+        [0x70, 0x2a, 0x4d, 0x18],
+        [0x50, 0x2a, 0x4d, 0x19],
+    ] {
         let other = [&wrong[..], &[0; 4]].concat();
         assert_eq!(kept(&[&other[..], &first].concat()).2, Some(ReadError::Unknown), "{wrong:?}");
         let (ids, _, error) = kept(&[&first[..], &other].concat());

@@ -113,20 +113,38 @@ mod tests {
 
     use super::*;
 
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(bytes).expect("memory");
+        packed.finish().expect("memory")
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        compress_to_vec(bytes, CompressionLevel::Fastest)
+    }
+
     #[test]
     fn members_and_frames_share_one_bound_and_what_is_within_it_is_kept() {
-        let gzip = |bytes: &[u8]| {
-            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-            packed.write_all(bytes).expect("memory");
-            packed.finish().expect("memory")
-        };
-        let zstd = |bytes: &[u8]| compress_to_vec(bytes, CompressionLevel::Fastest);
         for packed in [[gzip(b"abc"), gzip(b"def")].concat(), [zstd(b"abc"), zstd(b"def")].concat()] {
             for bound in 0..8 {
                 let Unpacked { bytes, cut } = unpack(&packed, bound).expect("packed bytes");
                 assert_eq!(bytes, b"abcdef"[..bound.min(6)], "{bound}");
                 let is_marked = matches!(cut, Some(Cut::TooLarge));
                 assert_eq!((is_marked, cut.is_some()), (bound < 6, bound < 6), "{bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_damage_also_at_the_bound() {
+        for mut packed in [gzip(b"abc"), zstd(b"abc")] {
+            let last = packed.len() - 1;
+            packed[last] ^= 1;
+            for (bound, is_marked) in [(2, true), (3, false), (4, false)] {
+                let Unpacked { bytes, cut } = unpack(&packed, bound).expect("packed bytes");
+                assert_eq!(bytes, b"abc"[..bound.min(3)], "{bound}");
+                let marks = [matches!(cut, Some(Cut::TooLarge)), matches!(cut, Some(Cut::Damaged(_)))];
+                assert_eq!(marks, [is_marked, !is_marked], "{bound}");
             }
         }
     }
