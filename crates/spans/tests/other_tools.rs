@@ -55,6 +55,24 @@ fn tempos_answers_are_otlp_under_other_names() {
 }
 
 #[test]
+fn a_byte_order_mark_is_passed_over_and_counts_in_places() {
+    let mark = "\u{feff}";
+    for text in [otlp(1, "resourceSpans"), format!("\n {ZIPKIN}")] {
+        let (ids, error) = kept(text.clone().into());
+        assert!(!ids.is_empty() && error.is_none(), "{error:?}");
+        assert_eq!(kept(format!("{mark}{text}").into()), (ids.clone(), None));
+        let Some(ReadError::Damaged { at, .. }) = kept(format!("{text}\n{{").into()).1 else {
+            panic!("{text}")
+        };
+        let (marked, error) = kept(format!("{mark}{text}\n{{").into());
+        assert!(
+            marked == ids && matches!(error, Some(ReadError::Damaged { at: other, .. }) if other == at + 3)
+        );
+    }
+    assert_eq!(kept(mark.into()), (vec![], None));
+}
+
+#[test]
 fn a_line_that_is_cut_keeps_the_lines_before_it_and_the_error_names_it() {
     let [first, second] = [1, 2].map(|id| otlp(id, "resourceSpans"));
     for cut in [1, 20, second.len() / 2, second.len() - 8, second.len() - 1] {

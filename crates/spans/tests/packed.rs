@@ -146,3 +146,21 @@ fn a_gzip_file_that_is_cut_keeps_its_whole_members_and_says_so() {
         assert_eq!(is_damaged(error.as_ref()), cut != first.len(), "{cut}: {error:?}");
     }
 }
+
+#[test]
+fn a_place_in_an_unpacked_file_is_said_to_be_one() {
+    let lines = [&line(1)[..], b"{\"other\": 1}"].concat();
+    let place = format!("unpacked, cannot be read from byte {} on: ", line(1).len() - 1);
+    let zstd = |bytes: &[u8]| compress_to_vec(bytes, CompressionLevel::Fastest);
+    let framed = |message: &[u8]| [&(message.len() as u32).to_be_bytes(), message].concat();
+    for packed in [gzip(&lines), zstd(&lines), framed(&zstd(&lines))] {
+        let (ids, _, error) = kept(&packed);
+        assert!(
+            ids == [1] && error.as_ref().is_some_and(|error| error.to_string().starts_with(&place)),
+            "{error:?}"
+        );
+    }
+    for packed in [gzip(b"hello"), zstd(b"hello"), gzip(b"{}"), framed(&zstd(b"{}"))] {
+        assert_eq!(kept(&packed).2, Some(ReadError::Unpacked(Box::new(ReadError::Unknown))));
+    }
+}
