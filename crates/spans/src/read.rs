@@ -60,7 +60,7 @@ impl Reader {
             .map_err(|error| ReadError::Damaged { at: 0, what: error.to_string() })
     }
 
-    /// How many spans were read so far, repeated spans too: a file may repeat those of another.
+    /// How many spans were read so far, repeated spans too: a file may repeat another's.
     pub fn count(&self) -> u64 {
         self.collector.count()
     }

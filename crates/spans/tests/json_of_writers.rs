@@ -97,7 +97,7 @@ fn an_identity_is_hex_or_base64_and_a_parent_that_is_none_is_none() {
     ] {
         assert_eq!(ids(fields), Some((trace, id, Some(parent))), "{fields}");
     }
-    // Digits that are also base64 of the right length are hex: Jaeger writes no leading zeros.
+    // Digits are hex even if base64 would have the right length: Jaeger writes no leading zeros.
     let short = one(r#""traceId": "123456789012345678901A", "spanId": "12345678900""#).0.expect("a span");
     assert_eq!(
         (Some(short.trace), Some(short.id)),

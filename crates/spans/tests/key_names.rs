@@ -1,4 +1,4 @@
-//! The names of keys in OTLP's JSON: today's, those before OTLP 0.15, and protobuf's own.
+//! Key names in OTLP's JSON: today's, those before OTLP 0.15, and protobuf's own.
 
 use wakepath_spans::{Kind, ReadError, Reader, SpanId, Spans, TraceId, read};
 

@@ -246,7 +246,12 @@ fn an_element_of_zipkins_that_is_no_span_is_counted_and_its_neighbours_are_read(
             );
         }
     }
-    // Arrays, one behind the other: an empty one says nothing, and another program's is named by its place.
+    // Half an identity shows whose array it is.
+    for half in [r#"[{"traceId": "7"}]"#, r#"[{"id": "1"}]"#] {
+        let (spans, dropped) = read(&half.into()).expect("Zipkin's JSON");
+        assert_eq!((spans.spans.len(), dropped.without_id), (0, 1), "{half}");
+    }
+    // Consecutive arrays: an empty array says nothing, and another program's is named by its place.
     for file in [format!("[]\n[{first}]\n[]\n[{second}]"), format!("[{first}]\n[{second}]\n[]")] {
         assert_eq!(kept(file.clone().into()), (vec![1, 2], None), "{file}");
     }

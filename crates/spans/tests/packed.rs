@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use wakepath_spans::{ReadError, Reader};
 
-/// A line of OTLP with a span of this id.
+/// An OTLP line; its span has this id.
 fn line(id: u8) -> Vec<u8> {
     let span = format!(
         r#"{{"traceId": "07070707070707070707070707070707", "spanId": "{id:016x}", "name": "shop", "startTimeUnixNano": 5, "endTimeUnixNano": 9}}"#
@@ -18,7 +18,7 @@ fn line(id: u8) -> Vec<u8> {
 
 /// A Zstandard frame without a checksum, with these blocks as they are.
 fn frame(blocks: &[&[u8]]) -> Vec<u8> {
-    // A window of 128 KiB.
+    // The window is 128 KiB.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
     for (place, block) in (1..).zip(blocks) {
         let head = (block.len() as u32) << 3 | u32::from(place == blocks.len());
@@ -28,7 +28,7 @@ fn frame(blocks: &[&[u8]]) -> Vec<u8> {
     frame
 }
 
-/// A Zstandard frame without contents, of this kind from 0 to 15.
+/// A Zstandard frame without contents; its kind is from 0 to 15.
 fn to_skip(kind: u8, bytes: &[u8]) -> Vec<u8> {
     [&[0x50 | kind, 0x2a, 0x4d, 0x18][..], &(bytes.len() as u32).to_le_bytes(), bytes].concat()
 }
@@ -75,7 +75,7 @@ fn a_zstandard_frame_that_is_cut_keeps_the_spans_in_its_whole_blocks() {
         };
         assert!(ids == expected && is_damaged(error.as_ref()), "{cut}: {ids:?}, {error:?}");
     }
-    // A block of the reserved kind ends the file's sense, and not what came before.
+    // A reserved block kind is damage, and what came before is kept.
     let mut reserved = whole;
     reserved[first_ends] |= 3 << 1;
     let (ids, _, error) = kept(&reserved);
@@ -118,7 +118,7 @@ fn a_flipped_bit_is_said_where_the_packed_file_has_a_checksum() {
     let zstd = |level| compress_to_vec(&both[..], level);
     for whole in [gzip(&both), zstd(CompressionLevel::Fastest), zstd(CompressionLevel::Uncompressed)] {
         assert_eq!(kept(&whole), (vec![1, 2], vec!["shop".to_owned()], None));
-        // gzip's length stands behind its checksum; both are of four bytes.
+        // In gzip, four bytes of length stand behind the checksum.
         for from_end in 1..=4 {
             let mut flipped = whole.clone();
             let at = flipped.len() - from_end;

@@ -9,7 +9,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder, StreamingDecoder};
 /// A gzip member's first bytes.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// The first bytes of a Zstandard frame with contents.
+/// A Zstandard frame's first bytes, if it has contents.
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Unpacked bytes, and the reason why they are not all.
@@ -67,7 +67,7 @@ fn frames(mut packed: &[u8], bytes: &mut Vec<u8>, bound: usize) -> Option<Cut> {
     None
 }
 
-/// The length of the skippable frame at the beginning, with its head; `None` for another frame. Parallel compressors
+/// The skippable frame's length at the beginning, with its head; `None` for another frame. Parallel compressors
 /// put their blocks' sizes into such frames (RFC 8878, section 3.1.2).
 fn skippable(packed: &[u8]) -> Option<usize> {
     let head = packed.first_chunk::<8>()?;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn blocks_before_damage_are_kept_within_the_bound() {
-        // Two raw blocks of three bytes, and a third that is missing.
+        // Two raw blocks, each with three bytes; a third is missing.
         let cut = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0][..], &[24, 0, 0], b"abc", &[24, 0, 0], b"def"].concat();
         for bound in 0..8 {
             let unpacked = unpack(&cut, bound).expect("packed bytes");

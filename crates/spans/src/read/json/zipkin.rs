@@ -60,9 +60,9 @@ struct Annotation<'a> {
 /// Takes an array's spans. Returns whether the array has elements.
 ///
 /// # Errors
-/// When none of the elements is a span, or a span is version 1's.
+/// When no element is a span, or a span is version 1's.
 pub(super) fn take(elements: &[&RawValue], collector: &mut Collector) -> Result<bool, ReadError> {
-    // A parsed span takes a hundred times the size of `{}`: one is parsed at a time.
+    // Not parsed all at once: a parsed span is a hundred times larger than `{}`.
     let spans = || {
         elements.iter().flat_map(|element| Scalar::from(*element).list().unwrap_or_else(|| vec![*element]))
     };
