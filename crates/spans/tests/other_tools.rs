@@ -275,3 +275,28 @@ fn jaegers_spans_may_have_nulls_no_process_or_their_process_within() {
     assert_eq!((names, ids(&spans)), (vec!["", "inner"], vec![1, 2]));
     assert_eq!(spans.spans[1].parent, Some(spans.spans[0].id));
 }
+
+#[test]
+fn zipkins_tags_name_the_process_and_times_beyond_the_largest_stay_the_largest() {
+    let file = r#"[{"traceId": "7", "id": "1", "timestamp": 3, "duration": 18446744073709551615, "tags": {
+        "service.instance.id": "i-1", "host.name": "web3", "process.pid": "34", "wakepath.queued_ns": "2000",
+        "wakepath.turns": "3000 1 2."}},
+        {"traceId": "7", "id": "2", "parentId": "1", "timestamp": 18446744073709551615, "duration": 1},
+        {"traceId": "7", "id": "3", "timestamp": 3, "duration": 1, "tags": {"wakepath.explains": "1"}}]"#;
+    let (spans, dropped) = read(&file.into()).expect("Zipkin's JSON");
+    assert_eq!(dropped, Dropped { explaining: 1, ..Dropped::default() });
+    let [first, second] = &spans.spans[..] else { panic!("{spans:?}") };
+    assert_eq!(
+        (first.from.ns(), first.to.ns(), second.from.ns(), second.to.ns()),
+        (3000, u64::MAX, u64::MAX, u64::MAX)
+    );
+    assert_eq!(
+        (first.queued.map(|at| at.ns()), first.turns.is_some(), second.parent),
+        (Some(2000), true, Some(first.id))
+    );
+    let service = &spans.services[first.service.0 as usize];
+    assert_eq!(
+        (service.instance.as_deref(), service.host.as_deref(), service.pid),
+        (Some("i-1"), Some("web3"), Some(34))
+    );
+}

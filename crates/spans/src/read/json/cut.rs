@@ -126,7 +126,7 @@ mod tests {
             // A span's own lists may have any names.
             (r#"{"spans":[{"a":1},{"data":[{"spans":[{}"#, Some(r#"{"spans":[{"a":1}]}"#)),
             (r#"{"spans":[{"a":1},{"spans":[{}"#, Some(r#"{"spans":[{"a":1}]}"#)),
-            (r#"{"spans":[{"a":1},[{}"#, Some(r#"{"spans":[{"a":1}]}"#)),
+            (r#"{"spans":[[{}"#, None),
             (r#"{"other":[{"spans":[{"a":1},"#, None),
             ("", None),
             ("{", None),
