@@ -1,7 +1,7 @@
 //! Spans from distributed tracing, and their requests.
 //!
-//! [`read`] takes span files: OTLP as protobuf and as JSON, and Jaeger's JSON. A [`Request`] is a service's local root span with the
-//! spans below it; [`requests`] finds them, and their tree. [`span_path`] is the chain of spans that a request's end waited for, by their
+//! [`read`] takes span files: OTLP as protobuf and as JSON, and JSON by Tempo, Jaeger and Zipkin. A [`Request`] is a service's local root span with
+//! the spans below it; [`requests`] finds them, and their tree. [`span_path`] is the chain of spans that a request's end waited for, by their
 //! times alone. [`Work`] is each thread's span by the spans themselves, [`ContextWork`] by the thread's context, and [`Turns`] are the
 //! turns in which a thread worked for a span, where its program noted them.
 //!

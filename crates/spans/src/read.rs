@@ -60,8 +60,8 @@ impl Reader {
             .map_err(|error| ReadError::Damaged { at: 0, what: error.to_string() })
     }
 
-    /// How many spans were taken so far.
-    pub fn count(&self) -> usize {
+    /// How many spans were read so far, repeated spans too: a file may repeat another's.
+    pub fn count(&self) -> u64 {
         self.collector.count()
     }
 
@@ -87,12 +87,16 @@ impl Reader {
         let marked = if file.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let file = file.slice(marked..);
         let first = file.iter().find(|byte| !byte.is_ascii_whitespace());
-        match first {
+        let read = match first {
             None => Ok(()),
             Some(b'{') => json::take(&file, &mut self.collector),
             Some(b'[') => json::take_zipkin(&file, &mut self.collector),
             Some(_) => self.take_messages(&file, bound),
-        }
+        };
+        read.map_err(|error| match error {
+            ReadError::Damaged { at, what } => ReadError::Damaged { at: marked + at, what },
+            other => other,
+        })
     }
 
     /// `bound` is the most bytes to which the messages may unpack together.
@@ -180,6 +184,28 @@ mod tests {
         assert_eq!(read(&file_of(MAX_MESSAGE_BYTES)).map(|(_, dropped)| dropped), Ok(Dropped::default()));
         for more in 1..3 {
             assert_eq!(read(&file_of(MAX_MESSAGE_BYTES + more)), Err(ReadError::Unknown), "{more} more");
+        }
+    }
+
+    #[test]
+    fn the_messages_of_a_file_share_one_bound() {
+        use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+        let text = |id: u8| {
+            format!(
+                r#"{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{{"traceId": "07", "spanId": "{id}", "startTimeUnixNano": 5, "endTimeUnixNano": 9}}]}}]}}]}}"#
+            )
+        };
+        let framed = |id| {
+            let message = compress_to_vec(text(id).as_bytes(), CompressionLevel::Fastest);
+            [&(message.len() as u32).to_be_bytes()[..], &message].concat()
+        };
+        let file = Bytes::from([framed(1), framed(2), framed(3)].concat());
+        let length = text(1).len();
+        for (bound, count) in [(length - 1, 0), (length, 1), (3 * length - 1, 2), (3 * length, 3)] {
+            let mut reader = Reader::default();
+            let read = reader.take_plain(&file, bound);
+            let expected = if count < 3 { Err(ReadError::TooLarge) } else { Ok(()) };
+            assert_eq!((reader.count(), read), (count, expected), "{bound}");
         }
     }
 }

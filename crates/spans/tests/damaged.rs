@@ -77,6 +77,11 @@ fn in_gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory has no errors")
 }
 
+fn in_zstandard(bytes: &[u8]) -> Vec<u8> {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
 /// Each kept span's identity, parent and times; and whether something says so if spans are missing.
 fn read(file: Vec<u8>) -> (HashSet<String>, bool) {
     let mut reader = Reader::default();
@@ -107,6 +112,7 @@ fn no_damage_ends_the_reader_and_a_cut_file_has_whole_spans_or_an_error() {
         ("Jaeger", jaeger()),
         ("Zipkin", zipkin()),
         ("Zipkin, gzip", in_gzip(&zipkin())),
+        ("Zipkin, Zstandard", in_zstandard(&zipkin())),
     ] {
         let (whole, is_marked) = read(file.clone());
         assert_eq!((whole.len(), is_marked), (48, false), "{format}");

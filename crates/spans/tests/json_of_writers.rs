@@ -97,6 +97,12 @@ fn an_identity_is_hex_or_base64_and_a_parent_that_is_none_is_none() {
     ] {
         assert_eq!(ids(fields), Some((trace, id, Some(parent))), "{fields}");
     }
+    // Digits are hex even if base64 would have the right length: Jaeger writes no leading zeros.
+    let short = one(r#""traceId": "123456789012345678901A", "spanId": "12345678900""#).0.expect("a span");
+    assert_eq!(
+        (Some(short.trace), Some(short.id)),
+        (TraceId::from_hex("0000000000123456789012345678901a"), SpanId::from_hex("0000012345678900"),)
+    );
     for none in [
         "null",
         r#""""#,
@@ -153,6 +159,9 @@ fn a_number_is_read_as_a_number_and_as_text_with_or_without_a_decimal_point() {
         one(&format!(r#""attributes": [{attribute}]"#)).0.expect("a span").queued.map(|queued| queued.ns())
     };
     assert_eq!(["\"5\"", "5", "-5", "null"].map(queued), [Some(5), Some(5), None, None]);
+    // 2^64 as a float, and the next larger float.
+    let largest = ["18446744073709551616.0", "1.8446744073709556e19", "1e300"].map(queued);
+    assert_eq!(largest, [Some(u64::MAX), None, None]);
 }
 
 #[test]
@@ -213,15 +222,18 @@ fn a_name_is_read_with_its_escapes_and_without_the_half_of_a_character() {
         assert_eq!(&*spans.operations[0].name, expected, "{name}");
     }
     // A Collector passes on bytes that are no UTF-8; all positions behind them stay.
-    let mut file = otlp(&[&format!("{{{WHOLE}}}").replace("\"a\"", "\"a#b\"")]).into_bytes();
-    let hash = file.iter().position(|byte| *byte == b'#').expect("it is there");
-    file[hash] = 0xff;
-    let whole = file.len();
-    file.extend(b"[");
-    let mut reader = Reader::default();
-    let error = reader.take_file(&file.into()).expect_err("it is cut");
-    assert!(matches!(error, ReadError::Damaged { at, .. } if at == whole), "{error}");
-    assert_eq!(&*reader.finish().0.operations[0].name, "a?b");
+    for (bytes, expected) in [(&[0xff][..], "a?b"), (&[0xe2, 0x82], "a??b"), (&[0xff, 0xe2, 0x82], "a???b")] {
+        let name = format!("\"a{}b\"", "#".repeat(bytes.len()));
+        let mut file = otlp(&[&format!("{{{WHOLE}}}").replace("\"a\"", &name)]).into_bytes();
+        let hash = file.iter().position(|byte| *byte == b'#').expect("it is there");
+        file[hash..hash + bytes.len()].copy_from_slice(bytes);
+        let whole = file.len();
+        file.extend(b"[");
+        let mut reader = Reader::default();
+        let error = reader.take_file(&file.into()).expect_err("it is cut");
+        assert!(matches!(error, ReadError::Damaged { at, .. } if at == whole), "{error}");
+        assert_eq!(&*reader.finish().0.operations[0].name, expected);
+    }
 }
 
 #[test]
@@ -343,6 +355,8 @@ fn jaegers_spans_are_read_with_null_for_what_is_not_there_and_numbers_in_any_for
         (r#""startTime": 5.0, "duration": 4e0"#, Some((5000, 9000))),
         (r#""startTime": 5"#, Some((5000, 5000))),
         (r#""startTime": 5, "duration": null"#, Some((5000, 5000))),
+        (r#""startTime": 18446744073709551615, "duration": 4"#, Some((u64::MAX, u64::MAX))),
+        (r#""startTime": 5, "duration": 18446744073709551615"#, Some((5000, u64::MAX))),
         (r#""startTime": 5, "duration": -1"#, None),
         (r#""startTime": 5, "duration": "long""#, None),
         (r#""startTime": null, "duration": 4"#, None),
@@ -358,6 +372,10 @@ fn jaegers_spans_are_read_with_null_for_what_is_not_there_and_numbers_in_any_for
         ("[]".to_owned(), None),
         (format!("[null, 7, {{}}, {}]", child_of(r#""02""#)), SpanId::from_hex("2")),
         (format!("[{}]", child_of("null")), None),
+        (format!("[{}]", child_of(r#""02""#).replace(r#""07""#, r#""7""#)), SpanId::from_hex("2")),
+        (format!("[{}, {}]", child_of(r#""02""#), child_of(r#""03""#)), SpanId::from_hex("2")),
+        (format!("[{}]", child_of(r#""02""#).replace("CHILD_OF", "LINK")), None),
+        (format!("[{}]", child_of(r#""02""#).replace(r#""CHILD_OF""#, "null")), None),
         (format!("[{}]", child_of("2")), None),
     ] {
         let (spans, _) = jaeger(&format!(r#"{times}, "references": {references}"#), "{}");

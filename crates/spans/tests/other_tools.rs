@@ -38,7 +38,7 @@ fn kept(file: Vec<u8>) -> (Vec<u8>, Option<ReadError>) {
     let error = reader.take_file(&file.into()).err();
     let count = reader.count();
     let (spans, _) = reader.finish();
-    assert_eq!(spans.spans.len(), count);
+    assert_eq!(spans.spans.len() as u64, count);
     (ids(&spans), error)
 }
 
@@ -52,6 +52,24 @@ fn tempos_answers_are_otlp_under_other_names() {
     ] {
         assert_eq!(read(&file.clone().into()), Ok(plain.clone()), "{file}");
     }
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over_and_counts_in_places() {
+    let mark = "\u{feff}";
+    for text in [otlp(1, "resourceSpans"), format!("\n {ZIPKIN}")] {
+        let (ids, error) = kept(text.clone().into());
+        assert!(!ids.is_empty() && error.is_none(), "{error:?}");
+        assert_eq!(kept(format!("{mark}{text}").into()), (ids.clone(), None));
+        let Some(ReadError::Damaged { at, .. }) = kept(format!("{text}\n{{").into()).1 else {
+            panic!("{text}")
+        };
+        let (marked, error) = kept(format!("{mark}{text}\n{{").into());
+        assert!(
+            marked == ids && matches!(error, Some(ReadError::Damaged { at: other, .. }) if other == at + 3)
+        );
+    }
+    assert_eq!(kept(mark.into()), (vec![], None));
 }
 
 #[test]
@@ -194,9 +212,52 @@ fn zipkins_first_version_and_other_arrays_are_refused() {
     ] {
         assert_eq!(kept(v1.replace("FIELD", field).into()).1, Some(ReadError::ZipkinV1), "{field}");
     }
-    for other in ["[1, 2]", "[{}]", r#"["a"]"#, "[null]", "[]"] {
+    for other in ["[1, 2]", "[{}]", r#"["a"]"#, "[null]", "[[]]", "[[null], {}]", "[]", "[]\n[]", "[]\n[{}]"]
+    {
         assert_eq!(kept(other.into()).1, Some(ReadError::Unknown), "{other}");
     }
+}
+
+#[test]
+fn an_element_of_zipkins_that_is_no_span_is_counted_and_its_neighbours_are_read() {
+    let span = |id: u8| format!(r#"{{"traceId": "7", "id": "{id}", "timestamp": 5, "duration": 4}}"#);
+    let [first, second] = [1, 2].map(span);
+    for odd in [
+        "null",
+        "7",
+        r#""a""#,
+        "{}",
+        "[null]",
+        "[{}]",
+        r#"{"name": "a"}"#,
+        r#"{"traceId": null, "id": null}"#,
+    ] {
+        for file in [
+            format!("[{odd}, {first}, {second}]"),
+            format!("[{first}, {odd}, {second}]"),
+            format!("[[{first}], [{odd}, {second}]]"),
+        ] {
+            let (spans, dropped) =
+                read(&file.clone().into()).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert_eq!(
+                (ids(&spans), dropped),
+                (vec![1, 2], Dropped { without_id: 1, ..Dropped::default() }),
+                "{file}"
+            );
+        }
+    }
+    // Half an identity shows whose array it is.
+    for half in [r#"[{"traceId": "7"}]"#, r#"[{"id": "1"}]"#] {
+        let (spans, dropped) = read(&half.into()).expect("Zipkin's JSON");
+        assert_eq!((spans.spans.len(), dropped.without_id), (0, 1), "{half}");
+    }
+    // Consecutive arrays: an empty array says nothing, and another program's is named by its place.
+    for file in [format!("[]\n[{first}]\n[]\n[{second}]"), format!("[{first}]\n[{second}]\n[]")] {
+        assert_eq!(kept(file.clone().into()), (vec![1, 2], None), "{file}");
+    }
+    let (ids, error) = kept(format!("[{first}]\n[{{}}]\n[{second}]").into());
+    let Some(ReadError::Damaged { at, what }) = error else { panic!("{error:?}") };
+    assert_eq!((ids, at, what.as_str()), (vec![1], first.len() + 2, "an array without spans"));
 }
 
 #[test]
@@ -213,4 +274,29 @@ fn jaegers_spans_may_have_nulls_no_process_or_their_process_within() {
     let names: Vec<_> = spans.iter().map(|(index, _)| &*spans.service(index).name).collect();
     assert_eq!((names, ids(&spans)), (vec!["", "inner"], vec![1, 2]));
     assert_eq!(spans.spans[1].parent, Some(spans.spans[0].id));
+}
+
+#[test]
+fn zipkins_tags_name_the_process_and_times_beyond_the_largest_stay_the_largest() {
+    let file = r#"[{"traceId": "7", "id": "1", "timestamp": 3, "duration": 18446744073709551615, "tags": {
+        "service.instance.id": "i-1", "host.name": "web3", "process.pid": "34", "wakepath.queued_ns": "2000",
+        "wakepath.turns": "3000 1 2."}},
+        {"traceId": "7", "id": "2", "parentId": "1", "timestamp": 18446744073709551615, "duration": 1},
+        {"traceId": "7", "id": "3", "timestamp": 3, "duration": 1, "tags": {"wakepath.explains": "1"}}]"#;
+    let (spans, dropped) = read(&file.into()).expect("Zipkin's JSON");
+    assert_eq!(dropped, Dropped { explaining: 1, ..Dropped::default() });
+    let [first, second] = &spans.spans[..] else { panic!("{spans:?}") };
+    assert_eq!(
+        (first.from.ns(), first.to.ns(), second.from.ns(), second.to.ns()),
+        (3000, u64::MAX, u64::MAX, u64::MAX)
+    );
+    assert_eq!(
+        (first.queued.map(|at| at.ns()), first.turns.is_some(), second.parent),
+        (Some(2000), true, Some(first.id))
+    );
+    let service = &spans.services[first.service.0 as usize];
+    assert_eq!(
+        (service.instance.as_deref(), service.host.as_deref(), service.pid),
+        (Some("i-1"), Some("web3"), Some(34))
+    );
 }

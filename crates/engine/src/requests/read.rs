@@ -72,3 +72,50 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, SpansError> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of OTLP with a span whose ids have this digit.
+    fn line(digit: char) -> String {
+        let [trace, id] = [32, 16].map(|length| digit.to_string().repeat(length));
+        let span = format!(
+            r#"{{"traceId": "{trace}", "spanId": "{id}", "startTimeUnixNano": 5, "endTimeUnixNano": 9}}"#
+        );
+        format!("{{\"resourceSpans\": [{{\"scopeSpans\": [{{\"spans\": [{span}]}}]}}]}}\n")
+    }
+
+    #[test]
+    fn a_damaged_file_counts_if_some_of_its_own_spans_are_whole_and_is_refused_otherwise() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let written = |name: &str, text: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("room");
+            path
+        };
+        let whole = written("whole.json", line('1'));
+        let cut = written("cut.json", line('2') + &line('3')[..20]);
+        let other = written("other.json", "{\"resourceSpans\": [{".to_owned());
+        let repeated = written("repeated.json", line('1') + "{\"resourceSpans\": [{");
+        let read = |files: &[&PathBuf]| -> Result<_, String> {
+            let files: Vec<_> = files.iter().copied().cloned().collect();
+            let traced = traced(&[], &files).map_err(|error: SpansError| error.to_string())?;
+            let ids: Vec<_> = traced.spans.spans.iter().map(|span| span.id.0[0]).collect();
+            Ok((ids, traced.damaged.into_iter().map(|(path, _)| path).collect::<Vec<_>>()))
+        };
+        assert_eq!(read(&[&whole]), Ok((vec![0x11], vec![])));
+        assert_eq!(read(&[&whole, &cut]), Ok((vec![0x11, 0x22], vec![cut.clone()])));
+        assert_eq!(read(&[&cut, &whole]), Ok((vec![0x11, 0x22], vec![cut])));
+        for files in [&[&other][..], &[&whole, &other], &[&other, &whole]] {
+            let error = read(files).expect_err("nothing is whole");
+            assert!(
+                error.starts_with(&format!("{}: cannot be read from byte 0", other.display())),
+                "{error}"
+            );
+        }
+        // Its spans came before, from another file.
+        assert_eq!(read(&[&repeated]), Ok((vec![0x11], vec![repeated.clone()])));
+        assert_eq!(read(&[&whole, &repeated]), Ok((vec![0x11], vec![repeated])));
+    }
+}

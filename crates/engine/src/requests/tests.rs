@@ -240,6 +240,27 @@ fn spans_from_before_the_recordings_clock_have_their_own_lengths_there() {
 }
 
 #[test]
+fn a_span_of_a_slow_clock_that_begins_with_the_recordings_clock_begins_at_its_0() {
+    // 400 ns on the realtime clock are 1000 ns on the recording's.
+    let hosts = "
+        host web3 realtime=1000000
+        thread a tid=10
+        0 c0 idle started
+        0 c0 idle switch a
+        900 c0 a switch idle blocked
+        1000 c0 idle clocks 1000400
+        1000 c0 idle stopped";
+    for (times, expected) in
+        [("1000000..1000200", (0, 500)), ("1000004..1000200", (10, 500)), ("999900..1000200", (0, 500))]
+    {
+        let made = made(hosts, &format!("service s\na/a {times}"));
+        let answer = request(&made.joined(), made.request("a/a"), Algorithm::default());
+        let since = |time: SpanTime| time.since_origin(Stamp::from_ns(0));
+        assert_eq!((since(answer.from), since(answer.to)), expected, "{times}");
+    }
+}
+
+#[test]
 fn a_part_on_another_host_has_the_clock_there() {
     for (ahead, expected) in [
         (0, "a/a 150, a/b on 1 100, a/a 550"),

@@ -106,9 +106,9 @@ impl Collector {
         place(&mut self.services, service).map(ServiceIndex)
     }
 
-    /// How many spans are kept.
-    pub(super) fn count(&self) -> usize {
-        self.spans.len()
+    /// How many spans were read, repeated spans too.
+    pub(super) fn count(&self) -> u64 {
+        self.spans.len() as u64 + self.dropped.repeated
     }
 
     /// Names the recording that receives the next spans.

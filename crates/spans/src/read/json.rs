@@ -186,16 +186,22 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
 pub(super) fn take_zipkin(file: &[u8], collector: &mut Collector) -> Result<(), ReadError> {
     let text = text(file);
     let mut arrays = serde_json::Deserializer::from_str(&text).into_iter::<Vec<&RawValue>>();
+    let mut has_spans = false;
     loop {
         let at = arrays.byte_offset();
         match arrays.next() {
-            // Any program may have written it.
-            Some(Ok(elements)) if elements.is_empty() => return Err(ReadError::Unknown),
-            Some(Ok(elements)) => zipkin::take(&elements, collector)?,
+            Some(Ok(elements)) => match zipkin::take(&elements, collector) {
+                Err(ReadError::Unknown) if has_spans => {
+                    return Err(ReadError::Damaged { at, what: String::from("an array without spans") });
+                }
+                taken => has_spans |= taken?,
+            },
             Some(Err(error)) => {
                 return Err(take_whole_part(&text, at, &error, |part| take_zipkin(part, collector)));
             }
-            None => return Ok(()),
+            None if has_spans => return Ok(()),
+            // Any program may have written empty arrays.
+            None => return Err(ReadError::Unknown),
         }
     }
 }

@@ -125,6 +125,8 @@ mod tests {
             (r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"a"},{"#, None),
             // A span's own lists may have any names.
             (r#"{"spans":[{"a":1},{"data":[{"spans":[{}"#, Some(r#"{"spans":[{"a":1}]}"#)),
+            (r#"{"spans":[{"a":1},{"spans":[{}"#, Some(r#"{"spans":[{"a":1}]}"#)),
+            (r#"{"spans":[[{}"#, None),
             (r#"{"other":[{"spans":[{"a":1},"#, None),
             ("", None),
             ("{", None),

@@ -57,25 +57,28 @@ struct Annotation<'a> {
     endpoint: Scalar<'a>,
 }
 
-/// Takes an array's spans.
+/// Takes an array's spans. Returns whether the array has elements.
 ///
 /// # Errors
-/// When the elements are no spans, or version 1's.
-pub(super) fn take(elements: &[&RawValue], collector: &mut Collector) -> Result<(), ReadError> {
-    for element in elements {
-        match Scalar::from(*element).list() {
-            Some(trace) => trace.into_iter().try_for_each(|span| take_span(span, collector))?,
-            None => take_span(element, collector)?,
-        }
+/// When no element is a span, or a span is version 1's.
+pub(super) fn take(elements: &[&RawValue], collector: &mut Collector) -> Result<bool, ReadError> {
+    // Not parsed all at once: a parsed span is a hundred times larger than `{}`.
+    let spans = || {
+        elements.iter().flat_map(|element| Scalar::from(*element).list().unwrap_or_else(|| vec![*element]))
+    };
+    let has_id = |span: &RawValue| {
+        let span: ZipkinSpan<'_> = Scalar::from(span).object().unwrap_or_default();
+        span.trace_id.is_there() || span.id.is_there()
+    };
+    if !elements.is_empty() && !spans().any(has_id) {
+        return Err(ReadError::Unknown);
     }
-    Ok(())
+    spans().try_for_each(|span| take_span(span, collector))?;
+    Ok(!elements.is_empty())
 }
 
 fn take_span(element: &RawValue, collector: &mut Collector) -> Result<(), ReadError> {
     let span: ZipkinSpan<'_> = Scalar::from(element).object().unwrap_or_default();
-    if !span.trace_id.is_there() && !span.id.is_there() {
-        return Err(ReadError::Unknown);
-    }
     let annotations = span.annotations.list().unwrap_or_default();
     let has_endpoint = |one: &RawValue| {
         Scalar::from(one).object::<Annotation<'_>>().is_some_and(|one| one.endpoint.is_there())
