@@ -16,7 +16,7 @@ pub fn headline(answer: &PathAnswer) -> Line {
     let Headline { end, largest, .. } = &findings.headline;
     let subject = match &answer.question {
         Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
-        Question::Command { .. } => wording::comm(answer.subject().comm),
+        Question::Command { .. } => wording::title(&answer.subject()),
         Question::Thread => wording::who(answer.recorded, &answer.subject()),
         Question::Request { service, operation, .. } => {
             format!("{} {}", wording::name(service), wording::name(operation))

@@ -54,6 +54,9 @@ pub struct WhoJson {
     tid: Option<u32>,
     /// Null if they have several names.
     comm: Option<String>,
+    /// The script that a single thread's process runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
     comms: Vec<String>,
     /// 0 if their number is unknown.
     processes: usize,
@@ -308,6 +311,7 @@ impl WhoJson {
             pid: who.processes.first().filter(|_| only(who.processes.len())).map(|process| process.number()),
             tid: thread.map(|thread| thread.tid.number()),
             comm: who.names.first().filter(|_| only(who.names.len())).map(|name| text(name.bytes())),
+            script: thread.and_then(|thread| thread.script).map(|script| text(script.bytes())),
             comms: who.names.iter().map(|name| text(name.bytes())).collect(),
             processes: who.processes.len(),
             threads: who.threads,
