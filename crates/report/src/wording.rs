@@ -1,6 +1,7 @@
 //! The words for typed names and keys: one wording for all views.
 
 pub mod blocked;
+mod chain;
 mod finding;
 mod functions;
 pub mod latency;
@@ -8,6 +9,7 @@ mod script;
 mod signal;
 
 pub use blocked::blocked_classes;
+pub use chain::chain;
 
 #[cfg(test)]
 pub use finding::activity;

@@ -13,7 +13,7 @@ use crate::wording;
 /// A sentence: the subject, its time, the main reason, and the certainty.
 pub fn headline(answer: &PathAnswer) -> Line {
     let (took, findings) = (answer.window_ns(), answer.findings());
-    let Headline { end, largest, .. } = &findings.headline;
+    let Headline { end, largest, through, .. } = &findings.headline;
     let subject = match &answer.question {
         Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
         Question::Command { .. } => wording::title(&answer.subject()),
@@ -41,6 +41,9 @@ pub fn headline(answer: &PathAnswer) -> Line {
     line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, &part.blames));
     let certainty = wording::certainty(finding.row.basis.certainty());
     line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
+    if let Some(chain) = through {
+        line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
+    }
     line.add(Style::Normal, time_outs::other_reading(answer).unwrap_or_default())
 }
 
