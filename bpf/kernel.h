@@ -200,6 +200,9 @@ struct mm_struct {
 	unsigned long start_code;
 	unsigned long end_code;
 	unsigned long start_stack;
+	unsigned long arg_start;
+	unsigned long arg_end;
+	struct file *exe_file;
 	struct rw_semaphore mmap_lock;
 };
 

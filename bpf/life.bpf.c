@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Forks, names, programs and ends of threads, and a snapshot of all threads at the start. */
+#include "arguments.h"
 #include "cgroup.bpf.h"
 #include "file.bpf.h"
 #include "futex.h"
@@ -50,6 +51,33 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
+/*
+ * Hands the program's words to user space. They are in memory, since the kernel has just written them. Without room the
+ * script has no name, and no record of the machine is lost: nothing is counted.
+ */
+static __always_inline void hand_over_arguments(struct task_struct *task)
+{
+	struct wp_exec_arguments *r = bpf_ringbuf_reserve(&life, sizeof(*r), 0);
+	__u64 from, length;
+
+	if (!r)
+		return;
+	fill_header(&r->h, WP_EXEC_ARGUMENTS, task->pid, WP_CTX_TASK);
+	r->tgid = task->tgid;
+	__builtin_memset(r->program, 0, sizeof(r->program));
+	bpf_probe_read_kernel_str(r->program, sizeof(r->program),
+				  BPF_CORE_READ(task, mm, exe_file, f_path.dentry, d_name.name));
+	from = BPF_CORE_READ(task, mm, arg_start);
+	length = BPF_CORE_READ(task, mm, arg_end) - from;
+	if (length > sizeof(r->words))
+		length = sizeof(r->words);
+	asm volatile("" : "+r"(length));
+	if (length > sizeof(r->words) || bpf_probe_read_user(r->words, length, (void *)from))
+		length = 0;
+	r->length = length;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
@@ -64,6 +92,7 @@ int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct l
 	__builtin_memset(r->path, 0, sizeof(r->path));
 	bpf_probe_read_kernel_str(r->path, sizeof(r->path), BPF_CORE_READ(bprm, filename));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	hand_over_arguments(task);
 	return 0;
 }
 

@@ -28,6 +28,7 @@ mod raw_records;
 mod rights;
 mod rings;
 mod sampling;
+mod scripts;
 mod session;
 mod signals;
 mod skeleton;

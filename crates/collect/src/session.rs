@@ -1,5 +1,7 @@
 //! A recording session from the first attach to the last drain.
 
+mod own_records;
+
 use std::cell::RefCell;
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -11,8 +13,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, LostRecords, Mark, NameSpace, ThreadContext,
-    Tid, UnwindCounts,
+    CallEnd, Comm, Cpu, EventKind, FunctionCall, LostRecords, Mark, NameSpace, Tid, UnwindCounts,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Place, WriteError};
@@ -31,6 +32,7 @@ use crate::probes::{self, OpenCall};
 use crate::programs::{Missing, Programs};
 use crate::raw_records::{BLOCKED_BYTES, THREAD_BYTES, softirq_threads};
 use crate::rings::Rings;
+use crate::scripts::{Scripts, holds_arguments};
 use crate::signals::Signals;
 use crate::skips::Skips;
 use crate::stack_copy::StackCopy;
@@ -175,6 +177,7 @@ pub fn record(
         go_started: GoStarted::default(),
         status: None,
         life_lost: vec![0; cpus],
+        scripts: Scripts::default(),
         skips: Skips::default(),
         limits: Limits::default(),
         stacks,
@@ -279,6 +282,8 @@ struct Session<'a, 'obj> {
     go_started: GoStarted,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
+    /// The scripts that processes run.
+    scripts: Scripts,
     /// The programs' skip counts at the last looks.
     skips: Skips,
     limits: Limits,
@@ -313,6 +318,8 @@ impl Session<'_, '_> {
         for (target, name) in names.enumerate() {
             self.add_event(EventKind::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
+        let scripts = self.scripts.begin();
+        self.add_names(scripts);
         let names = names::all();
         self.limits = Limits::new(&names);
         self.add_names(names);
@@ -492,6 +499,13 @@ impl Session<'_, '_> {
         let arrived = self.arrived.take();
         arrived.iter().for_each(|record| self.mappings.see(record));
         for record in arrived {
+            if let Some((at, (space, key, name))) = self.scripts.see(&record) {
+                self.add_event_at(at, Cpu::UNKNOWN, EventKind::Name(space, key, name));
+            }
+            // It never gets onto a disk.
+            if holds_arguments(&record) {
+                continue;
+            }
             self.unwinder.see(&record);
             self.go.see(&record);
             let names = self.limits.see(&record);
@@ -549,48 +563,6 @@ impl Session<'_, '_> {
         for (records, missing) in self.skips.look(self.programs.skipped()) {
             self.add_loss(Cpu::UNKNOWN, before, missing, records);
         }
-    }
-
-    fn add_names(&mut self, names: Vec<names::Name>) {
-        for (space, key, name) in names {
-            self.add_event(EventKind::Name(space, key, name));
-        }
-    }
-
-    fn add_clocks(&mut self) {
-        let (at, clocks) = clocks::together();
-        self.add_event_at(at, Cpu::UNKNOWN, EventKind::Clocks(clocks));
-    }
-
-    /// Records the programs' costs, and the counts of their work without records.
-    fn add_costs(&mut self) {
-        let costs = self.costs.as_ref();
-        let costs = costs.map_or_else(Vec::new, |costs| costs.now(&self.programs, &self.sched));
-        for cost in costs {
-            self.add_event(EventKind::KernelCost(cost));
-        }
-    }
-
-    fn add_loss(&mut self, cpu: Cpu, from: Stamp<Local>, count: u64, records: LostRecords) {
-        self.add_event_at(clocks::now(), cpu, EventKind::Loss { from, count, records });
-    }
-
-    /// Records that the context of a process's first thread is not known.
-    fn add_unread_context(&mut self, current: Tid) {
-        let kind = EventKind::ThreadContext(ThreadContext::Unknown);
-        let (at, cpu, context) = (clocks::now(), Cpu::UNKNOWN, Context::Task);
-        self.commands.push(WriteCommand::Event(Event { at, cpu, context, current, kind }));
-    }
-
-    fn add_event(&mut self, kind: EventKind) {
-        self.add_event_at(clocks::now(), Cpu::UNKNOWN, kind);
-    }
-
-    /// Adds a record of our own.
-    fn add_event_at(&mut self, at: Stamp<Local>, cpu: Cpu, kind: EventKind) {
-        let current = Tid(std::process::id());
-        let event = Event { at, cpu, context: Context::Task, current, kind };
-        self.commands.push(WriteCommand::Event(event));
     }
 }
 

@@ -382,11 +382,14 @@ pub enum NameSpace {
     ServiceInstance = 11,
     /// Key: tgid << 8 | key of a [`ThreadAttribute`]. Name: the attribute's name.
     ThreadAttribute = 12,
+    /// Key: tgid. Name: the script that the process's interpreter runs, at most 32 bytes, from its exec or fork on;
+    /// empty if it runs none any more.
+    Script = 13,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -399,12 +402,13 @@ impl NameSpace {
         Self::Service,
         Self::ServiceInstance,
         Self::ThreadAttribute,
+        Self::Script,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.
     pub fn process(self, key: u64) -> Option<Tid> {
         let tgid = match self {
-            Self::Program | Self::Service | Self::ServiceInstance => key,
+            Self::Program | Self::Service | Self::ServiceInstance | Self::Script => key,
             Self::ThreadAttribute => key >> 8,
             _ => return None,
         };
@@ -413,7 +417,10 @@ impl NameSpace {
 
     /// Whether the keys name processes.
     pub const fn is_of_processes(self) -> bool {
-        matches!(self, Self::Program | Self::Service | Self::ServiceInstance | Self::ThreadAttribute)
+        matches!(
+            self,
+            Self::Program | Self::Service | Self::ServiceInstance | Self::ThreadAttribute | Self::Script
+        )
     }
 }
 

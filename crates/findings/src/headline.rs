@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 
 use wakepath_critical_path::Hang;
 
+use crate::chain::chain;
 use crate::time_outs::awaited;
 use crate::who::doers;
-use crate::{Awaited, Doers, Evidence, Row, RowKey, Who};
+use crate::{Awaited, Chain, Doers, Evidence, Row, RowKey, Who};
 
 /// The first sentence about a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Headline {
     /// The threads responsible for the wait in which the window ended, else for the largest part. `None`: the
     /// window's own thread, or no thread.
     pub who: Option<Who>,
+    /// The threads through which the largest part led to the last one, where the sentence names the last one alone.
+    pub through: Option<Chain>,
 }
 
 /// The end of a window for its own thread.
@@ -101,7 +104,8 @@ pub(crate) fn headline(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], waits: L
         },
         None => largest.as_ref().and_then(|part| responsible(evidence, rows, part)),
     };
-    Headline { end, largest, who }
+    let through = largest.as_ref().and_then(|part| chain(evidence, rows, part));
+    Headline { end, largest, who, through }
 }
 
 /// The threads responsible for the largest part.
@@ -281,6 +285,6 @@ mod tests {
             assert_eq!(found.who.and_then(|who| who.thread), who, "{end:?}");
         }
         let empty = headline(&evidence, &[], LastWaits::default());
-        assert_eq!(empty, Headline { end: WindowEnd::Over, largest: None, who: None });
+        assert_eq!(empty, Headline { end: WindowEnd::Over, largest: None, who: None, through: None });
     }
 }

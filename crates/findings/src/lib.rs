@@ -7,6 +7,7 @@
 mod basis;
 mod calls_findings;
 mod causes;
+mod chain;
 mod evidence;
 mod groups;
 mod headline;
@@ -27,6 +28,7 @@ mod who;
 pub use basis::{BasisMix, Certainty};
 pub use calls_findings::{CallsFindings, CallsHeadline};
 pub use causes::{CallCause, CallCausePart, CallPlace, ShownParts, causes, first_cause};
+pub use chain::Chain;
 pub use evidence::Evidence;
 pub use groups::PerGroup;
 pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};

@@ -14,13 +14,13 @@ mod drawn;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_critical_path::{Responsible, SegmentKind};
+use wakepath_critical_path::{Responsible, Segment, SegmentKind};
 use wakepath_event::{Comm, Tid};
 use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
-use classes::{Class, Sum, classes};
+use classes::{Class, Sum, classes, classified};
 
 /// A row: its key's time in the window, and details.
 #[derive(Debug, Clone, Default)]
@@ -117,6 +117,17 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
     rows
 }
 
+/// Calls `each` for the segments whose time a row of a path has, in path order.
+pub(crate) fn segments_in_row(evidence: &Evidence<'_>, wanted: &RowKey, mut each: impl FnMut(&Segment)) {
+    let mut builder = RowBuilder { evidence, rows: HashMap::new(), own: HashMap::new() };
+    let mut known: HashMap<Class, bool> = HashMap::new();
+    for (class, segment) in classified(evidence) {
+        if *known.entry(class).or_insert_with(|| builder.key_of(&class) == *wanted) {
+            each(segment);
+        }
+    }
+}
+
 struct RowBuilder<'a> {
     evidence: &'a Evidence<'a>,
     rows: HashMap<RowKey, Row>,
@@ -127,10 +138,8 @@ struct RowBuilder<'a> {
 impl RowBuilder<'_> {
     fn add(&mut self, class: &Class, sum: Sum) {
         let evidence = self.evidence;
-        let thread = class.thread.map(|thread| ThreadInfo { comm: class.comm, ..evidence.thread(thread) });
+        let (thread, user) = self.threads_of(class);
         let by_kernel = thread.is_some_and(|thread| thread.kernel);
-        // The thread that lost the time: the waiting thread, where a kernel thread works for it.
-        let user = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
         let key = self.key(class, thread, user);
         // The losing thread's wait.
         let (end_call, end_site) = match class.user {
@@ -195,6 +204,19 @@ impl RowBuilder<'_> {
                 row.processes.extend(thread.tgid);
             }
         }
+    }
+
+    /// A class's thread, and the thread that lost the time: the waiting thread, where a kernel thread works for it.
+    fn threads_of(&self, class: &Class) -> (Option<ThreadInfo>, Option<ThreadIndex>) {
+        let thread =
+            class.thread.map(|thread| ThreadInfo { comm: class.comm, ..self.evidence.thread(thread) });
+        let by_kernel = thread.is_some_and(|thread| thread.kernel);
+        (thread, if by_kernel { class.user.map(|user| user.thread) } else { class.thread })
+    }
+
+    fn key_of(&mut self, class: &Class) -> RowKey {
+        let (thread, user) = self.threads_of(class);
+        self.key(class, thread, user)
     }
 
     fn key(&mut self, class: &Class, thread: Option<ThreadInfo>, user: Option<ThreadIndex>) -> RowKey {

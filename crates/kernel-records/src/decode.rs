@@ -510,6 +510,7 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         10 => NameSpace::Service,
         11 => NameSpace::ServiceInstance,
         12 => NameSpace::ThreadAttribute,
+        13 => NameSpace::Script,
         other => return Err(r.bad("space", other.into())),
     })
 }

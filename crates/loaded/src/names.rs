@@ -10,7 +10,7 @@ use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Tid};
 
 use crate::descriptor::Files;
 use crate::flow::Flows;
-use crate::{Name, ThreadInfo, Unit};
+use crate::{Name, Script, ThreadInfo, Unit};
 
 /// A name, and the time of its reading.
 type ReadAt = (Stamp<Local>, Name);
@@ -22,8 +22,8 @@ pub struct Names {
     named: BTreeMap<(NameSpace, u64), Name>,
     /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
-    /// By process: the service and instance that it states, and the names of its threads' attributes, each from its
-    /// reading on.
+    /// By process: the service and instance that it states, the names of its threads' attributes, and its script,
+    /// each from its reading on.
     of_processes: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
@@ -55,7 +55,10 @@ impl Names {
                 self.limits.entry(CgroupId(*cgroup)).or_default().push((event.at, Name::from(&**limit)));
             }
             EventKind::Name(
-                space @ (NameSpace::Service | NameSpace::ServiceInstance | NameSpace::ThreadAttribute),
+                space @ (NameSpace::Service
+                | NameSpace::ServiceInstance
+                | NameSpace::ThreadAttribute
+                | NameSpace::Script),
                 key,
                 name,
             ) => {
@@ -114,6 +117,20 @@ impl Names {
         let until = read.partition_point(|&(since, _)| since <= at);
         let (_, name) = read.get(until.saturating_sub(1))?;
         Some(name).filter(|name| !name.bytes().is_empty())
+    }
+
+    /// The script that a process, which started at `start`, runs at `at`. An earlier process with this number has
+    /// another start.
+    pub fn script(&self, process: Tid, start: Stamp<Local>, at: Stamp<Local>) -> Option<Script> {
+        let read = self.of_processes.get(&(NameSpace::Script, process.0.into()))?;
+        let until = read.partition_point(|&(since, _)| since <= at);
+        let (since, name) = read[..until].last()?;
+        (*since >= start).then(|| Script::new(name.bytes())).flatten()
+    }
+
+    /// Whether any process with this number ran a script.
+    pub(crate) fn has_script(&self, process: Tid) -> bool {
+        self.of_processes.contains_key(&(NameSpace::Script, process.0.into()))
     }
 
     /// All names in a space with 32-bit keys, ordered by key.

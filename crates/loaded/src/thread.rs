@@ -5,7 +5,7 @@ use wakepath_critical_path::{Segment, Wait};
 use wakepath_event::{Call, CgroupId, Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{CallKey, CallName, Host, Recorded};
+use crate::{CallKey, CallName, Host, Recorded, Script};
 
 /// A thread's identity at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +22,8 @@ pub struct ThreadInfo {
     pub kernel: bool,
     /// Its name; empty if not known.
     pub comm: Comm,
+    /// The script that its process runs, if the thread has its process's name.
+    pub script: Option<Script>,
     /// Its cgroup in the v2 hierarchy, 0 if unknown.
     pub cgroup: CgroupId,
     /// Its cgroup in the hierarchy with the CPU controller, 0 if unknown.
@@ -46,9 +48,32 @@ impl Recorded {
             start: identity.map(|identity| identity.start.on_reference_host()),
             kernel: identity.is_some_and(|identity| identity.kernel),
             comm: thread.name_at(at),
+            script: self.script_of(index, at),
             cgroup,
             cpu_cgroup,
         }
+    }
+
+    /// The script of a thread's process at `at`, or at its end; `None` for a thread with a name of its own.
+    fn script_of(&self, index: ThreadIndex, at: Stamp<Reference>) -> Option<Script> {
+        let thread = self.graph.thread(index);
+        let process = thread.identity.as_ref()?.tgid;
+        if !self.survey.names.has_script(process) {
+            return None;
+        }
+        let leader = if thread.tid_at(at) == process { index } else { self.leader(process, at)? };
+        let leader = self.graph.thread(leader);
+        if leader.name_at(at) != thread.name_at(at) {
+            return None;
+        }
+        let start = leader.identity.as_ref()?.start;
+        let of_number =
+            self.with_tid(process).iter().filter_map(|other| self.graph.thread(*other).identity.as_ref());
+        let reused = of_number.map(|identity| identity.start).filter(|other| *other > start).min();
+        // Names are read at the events' stamps, which are the graph's.
+        let at = Stamp::from_ns(at.ns());
+        let at = reused.map_or(at, |reused| at.min(reused.minus(1)));
+        self.survey.names.script(process, start, at)
     }
 
     /// The system call in which a segment's thread was blocked, not looked up yet.

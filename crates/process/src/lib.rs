@@ -13,6 +13,7 @@ mod directory;
 mod error;
 mod mapping;
 mod memory;
+mod script;
 mod stat;
 mod text;
 
@@ -26,6 +27,7 @@ use directory::Directory;
 pub use error::{Error, Kind};
 pub use mapping::{FileId, Mapping, path_through};
 pub use memory::Memory;
+pub use script::{MAX_SCRIPT_BYTES, script};
 pub use stat::{Stat, Status, cgroup_paths};
 
 /// The existing processes, by their numbers.
@@ -121,6 +123,13 @@ impl Process {
     /// The command line, each word with a zero byte behind it; empty for a kernel thread.
     pub fn command_line(&self) -> Result<Vec<u8>, Error> {
         self.0.read("cmdline")
+    }
+
+    /// The name of the script that its interpreter runs, by the rule of [`script`].
+    pub fn script(&self) -> Result<Option<Box<[u8]>>, Error> {
+        let program = self.program()?;
+        let name = program.file_name().map(OsStr::as_bytes).unwrap_or_default();
+        Ok(script(name, &self.command_line()?))
     }
 
     /// The environment with which the program was started. An entry without `=` is left out.

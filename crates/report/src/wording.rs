@@ -1,12 +1,15 @@
 //! The words for typed names and keys: one wording for all views.
 
 pub mod blocked;
+mod chain;
 mod finding;
 mod functions;
 pub mod latency;
+mod script;
 mod signal;
 
 pub use blocked::blocked_classes;
+pub use chain::chain;
 
 #[cfg(test)]
 pub use finding::activity;
@@ -15,6 +18,8 @@ pub use finding::{
     row,
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
+pub(crate) use script::threads_title;
+pub use script::title;
 pub use signal::{signal_name, signal_sent};
 
 use std::path::Path;
@@ -133,12 +138,12 @@ pub fn segment_thread(recorded: &Recorded, segment: &Segment) -> String {
     thread.unwrap_or_else(|| String::from(IN_FLIGHT))
 }
 
-/// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`, `postgres (912) on db1`.
+/// A thread with its number: `postgres (912)`, `python3 h.py (812)`, `kernel thread jbd2/sda1-8`, `postgres (912) on db1`.
 pub fn who(recorded: &Recorded, who: &ThreadInfo) -> String {
-    let name = match (who.kernel, comm(who.comm)) {
-        (true, comm) => format!("kernel thread {comm}"),
-        (false, comm) if comm.is_empty() => format!("thread {}", who.tid),
-        (false, comm) => format!("{comm} ({})", who.tid),
+    let name = match (who.kernel, title(who)) {
+        (true, name) => format!("kernel thread {name}"),
+        (false, name) if name.is_empty() => format!("thread {}", who.tid),
+        (false, name) => format!("{name} ({})", who.tid),
     };
     name + &on_host(recorded, recorded.remote_host(who.tid).map(|_| who.tid.host()))
 }

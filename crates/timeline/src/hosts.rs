@@ -124,9 +124,10 @@ impl Numbering {
             }
             EventKind::Name(space, number, _) => {
                 *number = match space {
-                    NameSpace::Program | NameSpace::Service | NameSpace::ServiceInstance => {
-                        process_key(host, *number)
-                    }
+                    NameSpace::Program
+                    | NameSpace::Service
+                    | NameSpace::ServiceInstance
+                    | NameSpace::Script => process_key(host, *number),
                     NameSpace::ThreadAttribute => process_key(host, *number >> 8) << 8 | *number & 0xff,
                     NameSpace::BlockDevice => {
                         u32::try_from(*number).map_or(*number, |device| self.device(host, device).into())
@@ -423,7 +424,9 @@ mod tests {
             let is_kept = numbering.number(host, &mut of_function, |at| at.plus(100 * u64::from(host.0)));
             let EventKind::Function(call) = of_function.kind else { panic!("it is what it was") };
             assert_eq!((is_kept, call.thread, call.from.ns()), (kept, Tid(7).on(host), from));
-            for space in [NameSpace::Program, NameSpace::Service, NameSpace::ServiceInstance] {
+            for space in
+                [NameSpace::Program, NameSpace::Service, NameSpace::ServiceInstance, NameSpace::Script]
+            {
                 let name = EventKind::Name(space, 7, b"sort"[..].into());
                 let EventKind::Name(_, process, _) = numbered(&mut numbering, host, event(0, 0, name)).kind
                 else {

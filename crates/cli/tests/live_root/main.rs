@@ -22,6 +22,7 @@ mod otlp;
 mod polls;
 mod record;
 mod reload;
+mod scripts;
 mod services;
 mod signals;
 mod timeouts;

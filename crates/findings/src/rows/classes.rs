@@ -133,6 +133,14 @@ pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (
     sums.all.into_iter()
 }
 
+/// A path's segments, each with its class.
+pub fn classified<'a>(evidence: &'a Evidence<'a>) -> impl Iterator<Item = (Class, &'a Segment)> {
+    let enclosed = Waits::new(evidence, false);
+    evidence.segments().enumerate().map(move |(number, segment)| {
+        (enclosed.class(number, segment, around(&enclosed.enclosing, segment.parent)), segment)
+    })
+}
+
 /// The counted waits around a segment, by depth. A wait counts at its first segment alone, however many it has: its
 /// thread does something else before its next wait begins.
 #[derive(Default)]

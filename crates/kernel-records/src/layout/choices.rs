@@ -41,6 +41,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("SERVICE", 10),
     ("SERVICE_INSTANCE", 11),
     ("THREAD_ATTRIBUTE", 12),
+    ("SCRIPT", 13),
 ];
 
 /// A mark's meaning: `event::Mark`.

@@ -189,3 +189,20 @@ fn interrupts_disks_and_functions_have_the_name_that_was_recorded_last_for_their
     let wait = |program, reason| names.go_wait(program, reason).cloned();
     assert_eq!([wait(3, 14), wait(3, 15), wait(0, 14)], [Some(name("select")), None, None]);
 }
+
+#[test]
+fn a_script_is_the_last_one_of_the_process_that_had_the_number_then() {
+    let mut names = Names::default();
+    for (at, script) in [(50, "entry.sh"), (60, "h.py"), (70, ""), (80, "other.pl")] {
+        names.observe(&event(at, 0, 0, EventKind::Name(NameSpace::Script, 7, script.as_bytes().into())));
+    }
+    let script = |start, at| {
+        let script = names.script(Tid(7), Stamp::from_ns(start), Stamp::from_ns(at));
+        script.map(|script| String::from_utf8_lossy(script.bytes()).into_owned())
+    };
+    for (at, expected) in [(49, None), (50, Some("entry.sh")), (69, Some("h.py")), (75, None)] {
+        assert_eq!(script(10, at).as_deref(), expected, "{at}");
+    }
+    assert_eq!((script(61, 69), script(80, 90).as_deref()), (None, Some("other.pl")));
+    assert!(names.has_script(Tid(7)) && !names.has_script(Tid(8)));
+}

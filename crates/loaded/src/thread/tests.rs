@@ -1,6 +1,6 @@
 //! A thread's identity, process and call at a time.
 
-use wakepath_event::EventKind;
+use wakepath_event::{EventKind, NameSpace};
 
 use super::*;
 use crate::testing::{event, read, thread, trace};
@@ -142,6 +142,7 @@ fn a_thread_has_the_name_and_the_cgroups_of_that_time_and_its_own_start() {
         start: Some(Stamp::from_ns(5)),
         kernel: false,
         comm: Comm::new(comm.as_bytes()),
+        script: None,
         cgroup: CgroupId(cgroup),
         cpu_cgroup: CgroupId(cpu_cgroup),
     };
@@ -211,4 +212,43 @@ fn a_process_without_a_name_has_none() {
     let recorded = read(&[event(1, 0, 7, EventKind::Current), event(1, 0, 0, thread(8, 8, 1, "app"))]);
     let name = |tid| recorded.process_comm(Tid(tid), Stamp::from_ns(5));
     assert_eq!([name(7), name(8), name(9)], [None, Some(Comm::new(b"app")), None]);
+}
+
+#[test]
+fn a_thread_with_its_processs_name_has_the_script_of_that_process_and_of_its_life() {
+    let script = |at, process: u32, name: &str| {
+        event(at, 0, 0, EventKind::Name(NameSpace::Script, process.into(), name.as_bytes().into()))
+    };
+    let recorded = trace(
+        "thread python3 tid=12 parent=10
+         thread other tid=20
+         0 c0 idle started
+         0 c0 idle switch python3
+         0 c1 idle switch other
+         10 c0 python3 fork twin tid=13 tgid=12
+         10 c0 python3 fork named tid=14 tgid=12
+         100 c0 python3 exit
+         110 c0 python3 switch idle dead
+         200 c1 other fork new tid=12 parent=20
+         300 c1 other stopped",
+        &[
+            script(0, 12, "h.py"),
+            event(11, 0, 12, EventKind::Rename { tid: Tid(13), comm: Comm::new(b"python3") }),
+            script(201, 12, "db.py"),
+        ],
+    );
+    let script = |tid: u32, life: usize, at| {
+        let thread = recorded.thread_at(recorded.with_tid(Tid(tid))[life], Stamp::from_ns(at));
+        thread.script.map(|script| String::from_utf8_lossy(script.bytes()).into_owned())
+    };
+    for (tid, life, at, expected) in [
+        (12, 0, 50, Some("h.py")),
+        (12, 0, 300, Some("h.py")),
+        (12, 1, 300, Some("db.py")),
+        (13, 0, 50, Some("h.py")),
+        (14, 0, 50, None),
+        (20, 0, 300, None),
+    ] {
+        assert_eq!(script(tid, life, at).as_deref(), expected, "{tid} at {at}");
+    }
 }

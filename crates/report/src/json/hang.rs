@@ -18,6 +18,8 @@ pub struct WhoseJson {
     pid: Option<u32>,
     tid: u32,
     comm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
     cgroup: Option<String>,
     unit: Option<String>,
 }
@@ -61,6 +63,7 @@ pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> 
         pid: who.tgid.map(|tgid| tgid.number()),
         tid: who.tid.number(),
         comm: text(who.comm.bytes()),
+        script: who.script.map(|script| text(script.bytes())),
         cgroup: names.cgroup_of(&who).map(|path| text(path.bytes())),
         unit: names.unit(&who).as_ref().map(wording::unit),
     }

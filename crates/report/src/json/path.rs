@@ -137,6 +137,16 @@ struct WhoseJson<'a> {
     pid: Option<u32>,
     tid: Option<u32>,
     comm: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
+}
+
+impl WhoseJson<'_> {
+    /// The same thread when it had this name. Its process ran the script under its last name.
+    fn named(self, comm: Option<Comm>) -> Self {
+        let comm = comm.map(|comm| text(comm.bytes()));
+        Self { script: self.script.filter(|_| self.comm == comm), comm, ..self }
+    }
 }
 
 #[derive(Serialize)]
@@ -222,6 +232,7 @@ impl<'a> Documents<'a> {
             pid: who.and_then(|who| who.tgid).map(|tgid| tgid.number()),
             tid: who.map(|who| who.tid.number()),
             comm: who.map(|who| text(who.comm.bytes())),
+            script: who.and_then(|who| who.script).map(|script| text(script.bytes())),
         }
     }
 
@@ -266,10 +277,7 @@ impl<'a> Documents<'a> {
         };
         let window = self.0.window_ns();
         ContributorJson {
-            whose: WhoseJson {
-                comm: part.thread.map(|_| text(part.comm.bytes())),
-                ..self.whose(part.thread, self.0.path.window.to)
-            },
+            whose: self.whose(part.thread, self.0.path.window.to).named(part.thread.map(|_| part.comm)),
             kind: part.kind.name(),
             code: wording::blamed_code(&evidence, &blamed),
             what,
@@ -310,7 +318,7 @@ impl<'a> Documents<'a> {
             };
             let whose = self.whose(Some(thread), self.0.path.window.to);
             SampledJson {
-                whose: WhoseJson { comm: Some(text(comm.bytes())), ..whose },
+                whose: whose.named(Some(comm)),
                 total,
                 places: places.into_iter().map(document).collect(),
             }

@@ -12,10 +12,10 @@ use crate::wording;
 /// A sentence: the subject, its time, the main reason, and the certainty.
 pub fn headline(answer: &PathAnswer) -> Line {
     let (took, findings) = (answer.window_ns(), answer.findings());
-    let Headline { end, largest, .. } = &findings.headline;
+    let Headline { end, largest, through, .. } = &findings.headline;
     let subject = match &answer.question {
         Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
-        Question::Command { .. } => wording::comm(answer.subject().comm),
+        Question::Command { .. } => wording::title(&answer.subject()),
         Question::Thread => wording::who(answer.recorded, &answer.subject()),
         Question::Request { service, operation, .. } => {
             format!("{} {}", wording::name(service), wording::name(operation))
@@ -39,7 +39,11 @@ pub fn headline(answer: &PathAnswer) -> Line {
     line.push(Style::Normal, lead);
     line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, &part.blames));
     let certainty = wording::certainty(finding.row.basis.certainty());
-    line.add(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)))
+    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
+    if let Some(chain) = through {
+        line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
+    }
+    line
 }
 
 /// The sentence's subject, and the end of its window: `checkout took 1.19 s`.

@@ -59,8 +59,10 @@ pub fn headline(overview: &Overview) -> Line {
         }
         Scope::Processes(pids) => match pids.as_slice() {
             [pid] => {
-                let comm = overview.recorded.process_comm(*pid, overview.to).map(wording::comm);
-                format!("{} ({pid})", comm.unwrap_or_else(|| String::from("process")))
+                let leader = overview.recorded.leader(*pid, overview.to);
+                let leader = leader.map(|leader| overview.recorded.thread_at(leader, overview.to));
+                let name = leader.map(|leader| wording::title(&leader)).filter(|name| !name.is_empty());
+                format!("{} ({pid})", name.unwrap_or_else(|| String::from("process")))
             }
             pids => count(pids.len() as u64, "process"),
         },

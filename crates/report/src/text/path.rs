@@ -96,7 +96,9 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
     let Finding { key, row, .. } = finding;
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
-        RowKey::Running(name) => text += &format!(" {}{}", wording::named(*name), processes(row)),
+        RowKey::Running(name) => {
+            text += &format!(" {}{}", wording::threads_title(evidence, *name, &row.threads), processes(row));
+        }
         RowKey::Disk(_) => text = text.replacen("waiting for ", "", 1),
         RowKey::CpuLimit(_) => text += &format!(", {}", times(row.stretches)),
         _ => {}

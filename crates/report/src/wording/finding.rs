@@ -1,7 +1,9 @@
 //! The words for findings: rows, causes, their parts, and activities.
 
+use std::collections::BTreeSet;
+
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
-use wakepath_event::{Call, SignalEffect};
+use wakepath_event::{Call, Comm, SignalEffect, Tid};
 use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
     PartKey, Row, RowKey, ThreadKey, ThreadName,
@@ -9,6 +11,7 @@ use wakepath_findings::{
 use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
+use super::script::processes_title;
 use super::{
     call, comm, disk, interrupt, kind_phrase, limit, list, lock, named, object_name, on_host, signal_sent,
     thread, unit,
@@ -226,7 +229,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             ("device", format!("waiting for {}", device.as_deref().unwrap_or("a device")))
         }
         RowKey::Process(name, host) => {
-            let process = process(evidence, &comm(*name), row);
+            let process = process(evidence, &processes_title(evidence, *name, &row.processes), row);
             ("process", format!("waiting for {process}{}", on_host(evidence.recorded, *host)))
         }
         RowKey::Thread(name, by) => {
@@ -359,10 +362,12 @@ fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -
             (true, 1, _) => String::from("another process of its name"),
             (true, more, _) => format!("{more} other processes of its name"),
         },
-        ([name], 2.., _) => format!("{} ({} processes)", named(*name), processes.len()),
+        ([name], 2.., _) => {
+            format!("{} ({} processes)", doers_title(evidence, *name, processes), processes.len())
+        }
         ([name], _, 2..) => format!("{} ({threads} threads)", named(*name)),
         ([name], _, _) => match processes.first().filter(|_| other_process) {
-            Some(process) => format!("{} ({process})", named(*name)),
+            Some(process) => format!("{} ({process})", doers_title(evidence, *name, processes)),
             None => named(*name),
         },
         ([], ..) => return (String::from("other threads"), "were"),
@@ -372,6 +377,11 @@ fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -
         }
     };
     (text, if threads > 1 { "were" } else { "was" })
+}
+
+/// The name of other processes' threads, with the script if it is that of their processes.
+fn doers_title(evidence: &Evidence<'_>, name: Comm, processes: &BTreeSet<Tid>) -> String {
+    if name.bytes().is_empty() { named(name) } else { processes_title(evidence, name, processes) }
 }
 
 /// A part of a row, next to that row's key.

@@ -87,6 +87,7 @@ pub fn headline(answer: &CallsAnswer) -> HeadlineJson {
             share: 0.0,
             basis: None,
             who: None,
+            through: None,
             other_reading: None,
         };
     };
@@ -102,6 +103,7 @@ pub fn headline(answer: &CallsAnswer) -> HeadlineJson {
         share: share(found.more_ns, found.of_ns),
         basis: Some(certainty(cause.basis)),
         who,
+        through: None,
         other_reading: None,
     }
 }

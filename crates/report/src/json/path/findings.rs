@@ -4,12 +4,12 @@ use serde::Serialize;
 use wakepath_engine::PathAnswer;
 use wakepath_event::Comm;
 use wakepath_findings::{
-    BasisMix, Finding, LargestPart, PartKey, PathFindings, Row, RowKey, Seen, Tally, Who, WindowEnd,
+    BasisMix, Chain, Finding, LargestPart, PartKey, PathFindings, Row, RowKey, Seen, Tally, Who, WindowEnd,
 };
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
-use crate::json::text;
+use crate::json::{hang, text};
 use crate::text::{headline, next_words, row_text};
 use crate::wording;
 
@@ -30,8 +30,20 @@ pub struct HeadlineJson {
     /// Null for an empty window.
     pub basis: Option<&'static str>,
     pub who: Option<WhoJson>,
+    /// The threads between the window's own thread and the last one; absent where it waited directly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<ThroughJson>,
     /// The reading in which time-outs went on; null with a single reading.
     pub other_reading: Option<OtherReadingJson>,
+}
+
+/// Threads that waited for each other.
+#[derive(Serialize)]
+pub struct ThroughJson {
+    /// The first and the last two.
+    threads: Vec<hang::WhoseJson>,
+    /// The number of threads between the first and the last two.
+    more: usize,
 }
 
 #[derive(Serialize)]
@@ -54,6 +66,9 @@ pub struct WhoJson {
     tid: Option<u32>,
     /// Null if they have several names.
     comm: Option<String>,
+    /// The script that a single thread's process runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
     comms: Vec<String>,
     /// 0 if their number is unknown.
     processes: usize,
@@ -213,8 +228,15 @@ impl<'a> Documents<'a> {
             share: share(total_ns, self.0.window_ns()),
             basis: blamed.map(|(_, finding)| certainty(finding.row.basis)),
             who: found.headline.who.as_ref().map(|who| self.who(who)),
+            through: found.headline.through.as_ref().map(|chain| self.through(chain)),
             other_reading: self.other_reading(),
         }
+    }
+
+    fn through(&self, Chain { links, more }: &Chain) -> ThroughJson {
+        let at = self.0.path.window.to;
+        let threads = links.iter().map(|link| hang::whose(self.0.recorded, *link, at)).collect();
+        ThroughJson { threads, more: *more }
     }
 
     fn other_reading(&self) -> Option<OtherReadingJson> {
@@ -308,6 +330,7 @@ impl WhoJson {
             pid: who.processes.first().filter(|_| only(who.processes.len())).map(|process| process.number()),
             tid: thread.map(|thread| thread.tid.number()),
             comm: who.names.first().filter(|_| only(who.names.len())).map(|name| text(name.bytes())),
+            script: thread.and_then(|thread| thread.script).map(|script| text(script.bytes())),
             comms: who.names.iter().map(|name| text(name.bytes())).collect(),
             processes: who.processes.len(),
             threads: who.threads,

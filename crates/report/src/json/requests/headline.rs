@@ -52,6 +52,7 @@ fn sentence(answer: &RequestAnswer) -> HeadlineJson {
         share: share(total_ns, window),
         basis: Some("inferred"),
         who: None,
+        through: None,
         other_reading: None,
     };
     match answer.headline() {

@@ -1,0 +1,120 @@
+//! The names of scripts in a live recording, and no other word of any command line.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use wakepath_harness::live::{document, list, place, program, record};
+
+const SECRET: &str = "xyzzy-SECRET";
+
+/// Stands for an interpreter: its file's name decides, not what it does.
+const SLEEPS: &str = "#include <unistd.h>\nint main(void) { return usleep(100000); }";
+
+/// Whether any file below has these bytes.
+fn holds(folder: &Path, bytes: &[u8]) -> bool {
+    fs::read_dir(folder).expect("a folder").any(|entry| {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            return holds(&path, bytes);
+        }
+        fs::read(&path).expect("a file").windows(bytes.len()).any(|part| part == bytes)
+    })
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::write(folder.join(name), text).expect("room");
+    fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("its owner");
+}
+
+/// Each name with its script in a path's waits and segments; without a script in an empty one.
+fn names(path: &Value) -> BTreeSet<(String, String)> {
+    let both = list(&path["waits"]).iter().chain(list(&path["segments"]));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    both.map(|one| (text(&one["comm"]), text(&one["script"]))).collect()
+}
+
+#[test]
+fn scripts_are_named_and_no_other_word_of_a_command_line_is_in_any_byte_of_a_recording() {
+    let Some(folder) = place("a recording holds no password of a command line") else { return };
+    for name in ["python3", "java", "mysql", "perl"] {
+        program(&folder, name, SLEEPS, &[]);
+    }
+    write(&folder, "mon.sh", "#!/bin/sh -e\nsleep 0.1; sleep 0.1\n");
+    let run = format!(
+        "./python3 -u -W {SECRET} /opt/{SECRET}/h.py --token {SECRET}
+        ./python3 -c {SECRET}
+        ./python3 --unknown {SECRET} x.py
+        ./java -Dpassword={SECRET} -cp {SECRET} M {SECRET}
+        ./java -Dpassword={SECRET} -jar /opt/shop.jar
+        ./mysql -p{SECRET}
+        ./perl -lane {SECRET}
+        ./mon.sh {SECRET}
+        bash -c 'sleep 0.1; true {SECRET}'
+        exec ./python3 -m last {SECRET}"
+    );
+    fs::write(folder.join("run.sh"), run).expect("room");
+    let (_, screen) = record(&folder, &["--", "sh", "run.sh"], 0);
+    assert!(screen.starts_with("python3 last took "), "{screen}");
+    let recording = folder.join("wakepath.rec");
+    assert!(!holds(&recording, SECRET.as_bytes()), "a word is in the recording");
+    assert!(holds(&recording, b"shop.jar"), "the search finds the names that are there");
+    let names = names(&document(&folder, &["path"]));
+    let expect = |name: &str, script: &str| {
+        assert!(names.contains(&(name.to_owned(), script.to_owned())), "{name} {script}: {names:?}");
+    };
+    for script in ["h.py", "", "last"] {
+        expect("python3", script);
+    }
+    for (name, script) in [("sh", "run.sh"), ("java", "M"), ("java", "shop.jar"), ("mon.sh", "mon.sh")] {
+        expect(name, script);
+    }
+    let scripts = |wanted: &str| {
+        let of_name = names.iter().filter(|(name, _)| name == wanted);
+        of_name.map(|(_, script)| script.as_str()).collect::<Vec<_>>()
+    };
+    for name in ["mysql", "perl", "sleep"] {
+        assert_eq!(scripts(name), [""], "{name}");
+    }
+}
+
+#[test]
+fn a_process_that_ran_before_is_named_too() {
+    let Some(folder) = place("scripts that ran before the recording are named") else { return };
+    program(&folder, "python3", "#include <unistd.h>\nint main(void) { while (1) usleep(10000); }", &[]);
+    let mut command = Command::new(folder.join("python3"));
+    let mut earlier = command.args(["-W", SECRET, "/opt/old.py", SECRET]).spawn().expect("a program");
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = earlier.id().to_string();
+    record(&folder, &["-p", &pid, "-d", "0.5"], 0);
+    let path = document(&folder, &["path", "--pid", &pid]);
+    earlier.kill().expect("a process");
+    earlier.wait().expect("its end");
+    assert_eq!(path["window"]["script"], "old.py");
+    assert!(!holds(&folder.join("wakepath.rec"), SECRET.as_bytes()));
+}
+
+#[test]
+fn the_headline_names_the_way_to_the_last_process() {
+    let Some(folder) = place("the chain of a wait is named") else { return };
+    write(&folder, "mon.sh", "#!/bin/sh\nsleep 0.6\ntrue\n");
+    write(&folder, "asked.sh", "x=$(./mon.sh)\ntrue\n");
+    let (_, screen) = record(&folder, &["--", "sh", "asked.sh"], 0);
+    let text = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    let path = document(&folder, &["path"]);
+    let through = &path["headline"]["through"];
+    let [link] = list(&through["threads"]) else { panic!("{through}") };
+    assert_eq!((&link["comm"], &link["script"]), (&"mon.sh".into(), &"mon.sh".into()));
+    assert_eq!(through["more"], 0);
+    let expected = format!("measured), through mon.sh ({})", link["pid"]);
+    assert!(text.starts_with("sh asked.sh took ") && text.contains(&expected), "{expected}: {screen}");
+    // A direct wait goes through nothing.
+    write(&folder, "direct.sh", "sleep 0.4\ntrue\n");
+    let (_, screen) = record(&folder, &["--", "sh", "direct.sh"], 0);
+    assert!(!screen.split("\n2").next().expect("a sentence").contains("through"), "{screen}");
+    assert_eq!(document(&folder, &["path"])["headline"].get("through"), None);
+}
