@@ -52,9 +52,12 @@ fn an_event_without_a_description_is_counted_unless_its_number_is_ftraces_own() 
         assert_eq!(skipped(&own(id)), u64::from(is_skipped), "{id}");
     }
     // Without its description; with it; and described by a name that is not read.
-    let born = |file: File| file.tracepoint(EventType::WakeupNew, (210, 0, 7, 7), &[(20, &[8, 0, 0, 0])]);
-    let described = born(two_cpus());
-    assert_eq!(skipped(&born(two_cpus().only(&[EventType::Switch, EventType::Waking]))), 1);
+    let born = |file: File| {
+        let file = file.switch((100, 0, 0, 0), 0, 7, "here").waking((105, 0, 7, 7), 9);
+        file.tracepoint(EventType::WakeupNew, (210, 0, 7, 7), &[(20, &[8, 0, 0, 0])])
+    };
+    let described = born(File::default());
+    assert_eq!(skipped(&born(File::default().only(&[EventType::Switch, EventType::Waking]))), 1);
     assert_eq!(skipped(&described), 0);
     let bytes = described.bytes();
     let name = bytes.windows(16).position(|name| name == b"sched_wakeup_new").expect("a name");
