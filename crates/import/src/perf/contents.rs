@@ -195,10 +195,10 @@ impl Contents {
     /// The CPUs whose events are in the file; none if that is not known, such as for single threads, whose events are
     /// recorded on all CPUs.
     ///
-    /// A CPU that perf names without a sample was idle, or its samples are missing: a thread woken to it decides.
+    /// A CPU without a sample was idle, or its samples are missing, though perf names it: a thread woken to it decides.
     pub fn recorded_cpus(&self) -> impl Iterator<Item = Cpu> {
         let named = self.cpus.values().filter(|_| !self.present.threads).map(|&cpu| Cpu::numbered(cpu));
-        named.filter(|cpu| self.sampled.is_empty() || self.sampled.contains(&cpu.0))
+        named.filter(|cpu| self.sampled.contains(&cpu.0))
     }
 
     /// Takes the build ids in a section: the same records as in a stream.

@@ -118,6 +118,18 @@ fn a_part_that_was_left_out_makes_its_time_unknown_on_all_cpus() {
 }
 
 #[test]
+fn a_cpu_has_samples_if_one_part_has_them() {
+    let first = begin(&NAMES).switch((100, 0, 0, 0), 0, 7, "seven").waking_to((110, 0, 7, 7), 8, 1);
+    let switch = |cpu: u32| begin(&NAMES).switch((200, cpu, 7, 7), 1, 0, "swapper/0").bytes();
+    let unrecorded = |cpu: u32| {
+        let damages = read(&[first.bytes(), switch(cpu)]).1;
+        let is_said = |one: &Damage| matches!(one.kind, DamageKind::CpusUnrecorded { .. });
+        damages.iter().filter(|one| is_said(one)).count()
+    };
+    assert_eq!([0, 1].map(unrecorded), [1, 0]);
+}
+
+#[test]
 fn processes_found_at_a_parts_begin_count_only_behind_missing_records() {
     // In either case, thread 5 has another name when the second part begins, without a record.
     let second = |from: u32, names: &[(u32, &str)]| {
