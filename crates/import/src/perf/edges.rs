@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn of_switches_with_equal_stamps_the_first_left_and_the_last_arrived() {
+    fn the_first_switch_at_a_stamp_left_and_the_last_arrived() {
         let seen =
             [(0, 7, None), (0, 5, Some((1, 2))), (0, 5, Some((2, 3))), (0, 5, Some((3, 4))), (0, 2, None)];
         let edge = edges(&seen).0[&0];

@@ -65,6 +65,7 @@ pub fn switches(folder: &Path, file: &str) -> Vec<String> {
     lines.collect()
 }
 
+/// A switch in the form of [`switches`].
 pub fn ours(event: &Event) -> Option<String> {
     let EventKind::Switch { next, out, .. } = event.kind else { return None };
     let state = left_as(&out);
