@@ -83,9 +83,10 @@ fn a_left_out_bundle_begins_with_its_own_losses_and_ends_where_it_would() {
         let trace = parts.concat();
         let trace = PerfettoTrace::from_source(&trace[..], Path::new("t")).expect("a trace");
         let mut losses = Vec::new();
-        trace.for_each(|event| match event.kind {
-            EventKind::Loss { from, .. } => losses.push((event.cpu.0, from.ns(), event.at.ns())),
-            _ => {}
+        trace.for_each(|event| {
+            if let EventKind::Loss { from, .. } = event.kind {
+                losses.push((event.cpu.0, from.ns(), event.at.ns()));
+            }
         });
         losses
     };
