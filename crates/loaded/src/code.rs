@@ -21,8 +21,8 @@ pub struct CodeNames<'a> {
     pub(crate) recorded: &'a Recorded,
     /// The first host's boot. No file or kernel on another host is known to be this machine's.
     boot: Boot,
-    /// The first host's symbols, and the other hosts'; made with the first address.
-    symbols: [Option<Symbols>; 2],
+    /// Each boot's symbols: the first host's, and the other hosts'; made with the first address.
+    symbols: HashMap<Boot, Symbols>,
     /// Each process's code mappings, with the times since which they are known, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
     user: HashMap<Place<'a>, Found>,
@@ -42,7 +42,7 @@ impl<'a> CodeNames<'a> {
         let began_ns = recorded.survey.session.started.and_then(|began| recorded.survey.realtime(began));
         let boot = if same_boot { Boot::This { began_ns } } else { Boot::Another };
         let (user, links, kernel) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { recorded, boot, symbols: [None, None], mappings, user, links, kernel }
+        Self { recorded, boot, symbols: HashMap::new(), mappings, user, links, kernel }
     }
 
     fn boot_of(&self, host: HostIndex) -> Boot {
@@ -51,8 +51,7 @@ impl<'a> CodeNames<'a> {
 
     fn symbols(&mut self, host: HostIndex) -> &mut Symbols {
         let (boot, kept) = (self.boot_of(host), &self.recorded.kept_files);
-        let symbols = &mut self.symbols[usize::from(host != HostIndex::default())];
-        symbols.get_or_insert_with(|| Symbols::new(boot, kept.clone()))
+        self.symbols.entry(boot).or_insert_with(|| Symbols::new(boot, kept.clone()))
     }
 
     pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, proved }: Sample) -> Site {
@@ -133,8 +132,8 @@ impl<'a> CodeNames<'a> {
         }
         let comm = self.recorded.process_comm(tgid, at)?;
         let leads_to_it = || {
-            let (folder, file) = path.split_at(path.iter().rposition(|&b| b == b'/')? + 1);
-            let is_a_name = comm.bytes() != file && !comm.bytes().contains(&b'/');
+            let folder = &path[..=path.iter().rposition(|&b| b == b'/')?];
+            let is_a_name = !comm.bytes().contains(&b'/');
             let link = is_a_name.then(|| [folder, comm.bytes()].concat())?;
             let leads_to = Path::new(OsStr::from_bytes(&link)).canonicalize().ok()?;
             Some(leads_to.as_os_str().as_bytes() == path)

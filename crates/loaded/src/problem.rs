@@ -62,9 +62,13 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// Whether a CPU has no records.
-    pub const fn lacks_cpus(&self) -> bool {
-        matches!(self, Self::Trace(Damage { kind: DamageKind::CpusUnrecorded { .. }, .. }))
+    /// Whether a CPU has no records, in any recording.
+    pub fn lacks_cpus(&self) -> bool {
+        match self {
+            Self::OneOfSeveral(_, kind) => kind.lacks_cpus(),
+            Self::Trace(Damage { kind, .. }) => matches!(kind, DamageKind::CpusUnrecorded { .. }),
+            _ => false,
+        }
     }
 
     /// Whether programs were traced without the kernel.
@@ -154,7 +158,10 @@ mod tests {
     fn a_cpu_without_records_is_one_that_the_trace_says_was_not_recorded() {
         let damage = |kind| Damage { file: "trace".into(), packet: None, offset: None, kind };
         let unrecorded = damage(DamageKind::CpusUnrecorded { cpus: vec![3], wakings: 9 });
-        assert!(ProblemKind::Trace(unrecorded.clone()).lacks_cpus());
+        let lacking = ProblemKind::Trace(unrecorded.clone());
+        assert!(lacking.lacks_cpus());
+        assert!(ProblemKind::OneOfSeveral("b.data".into(), Box::new(lacking)).lacks_cpus());
+        assert!(!ProblemKind::OneOfSeveral("b.data".into(), Box::new(ProblemKind::CutOff)).lacks_cpus());
         assert!(!ProblemKind::Recording(unrecorded).lacks_cpus());
         assert!(!ProblemKind::Trace(damage(DamageKind::NoWakings)).lacks_cpus());
         assert!(!ProblemKind::CutOff.lacks_cpus());

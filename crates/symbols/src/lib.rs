@@ -60,7 +60,7 @@ pub enum Found {
 }
 
 /// The boot during a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Boot {
     /// This machine's current boot.
     This {

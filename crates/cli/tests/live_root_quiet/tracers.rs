@@ -2,5 +2,6 @@
 
 mod alike;
 mod perf;
+mod perf_parts;
 mod text;
 mod trace_cmd;

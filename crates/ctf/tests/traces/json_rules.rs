@@ -206,3 +206,42 @@ fn the_names_of_values_are_by_value_and_name_the_options_with_the_same_ranges() 
     assert!(by_names(&fields) && by_names(&with("[[0, 1], [4, 4]]").fields));
     assert!(!by_names(&with("[[0, 1], [4, 5]]").fields));
 }
+
+/// The first option of the variant with this name among a structure's fields: its name, and its clock.
+fn option_of(structure: &Structure, name: &str) -> (String, Option<String>) {
+    let field = structure.fields.iter().find(|field| field.name == name).expect("a field");
+    let FieldType::Variant(variant) = &field.ty else { panic!("{field:?}") };
+    let FieldType::Integer(integer) = &variant.options[0].ty else { panic!("{variant:?}") };
+    (variant.options[0].name.clone(), integer.clock.clone())
+}
+
+#[test]
+fn an_options_role_gives_it_the_clock_and_in_an_event_header_the_name() {
+    let tag = unsigned(8, 8, "");
+    let with = |role: &str| unsigned(8, 8, &format!(r#", "roles": ["{role}"]"#));
+    let optional = |class: &str| {
+        format!(
+            r#"{{"type": "optional", "selector-field-location": {{"path": ["tag"]}}, "selector-field-ranges": [[1, 1]],
+            "field-class": {class}}}"#
+        )
+    };
+    let stream = |key: &str, class: &str| {
+        let clock = r#"{"type": "clock-class", "id": "c", "frequency": 1}"#;
+        let members = structure(&[("tag", &tag), ("v", class)], 8);
+        let stream =
+            format!(r#"{{"type": "data-stream-class", "default-clock-class-id": "c", "{key}": {members}}}"#);
+        read(&sequence(&[PREAMBLE, clock, &stream])).expect("metadata").streams.remove(0)
+    };
+    let clock = || Some("c".to_owned());
+    let (header, context) = ("event-record-header-field-class", "packet-context-field-class");
+    // A reader looks for the name in an event header, at any depth.
+    let chosen = stream(header, &variant(&[("a", &with("default-clock-timestamp"))])).event_header;
+    assert_eq!(option_of(&chosen, "v"), ("timestamp".to_owned(), clock()));
+    let chosen = stream(header, &variant(&[("a", &with("event-record-class-id"))])).event_header;
+    assert_eq!(option_of(&chosen, "v"), ("id".to_owned(), None));
+    let perhaps = stream(header, &optional(&with("default-clock-timestamp"))).event_header;
+    assert_eq!(option_of(&perhaps, "timestamp"), ("timestamp".to_owned(), clock()));
+    // In a packet's context, the member has the name.
+    let perhaps = stream(context, &optional(&with("default-clock-timestamp"))).packet_context;
+    assert_eq!(option_of(&perhaps, "timestamp_begin"), (String::new(), clock()));
+}

@@ -1,11 +1,12 @@
 //! The first pass over a `perf.data`: its kinds of records, their order, and their events.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Range;
 
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
+use wakepath_event::Cpu;
 
 use super::container::{Attribute, End};
 use super::edges::{Buffers, Edges, Seam};
@@ -29,7 +30,9 @@ pub(super) struct Contents {
     pub begin: u64,
     pub present: Present,
     /// Each event's CPU, by the event's id.
-    pub cpus: HashMap<u64, u32>,
+    cpus: HashMap<u64, u32>,
+    /// The CPUs with a sample.
+    sampled: BTreeSet<u16>,
     /// Noted only where the file's table does not decide the meaning of the states.
     pub evidence: StateEvidence,
     /// Empty without other parts.
@@ -100,7 +103,7 @@ impl Contents {
         let plan =
             |one: &Attribute| formats.get(&one.config).filter(|_| one.is_tracepoint()).and_then(Plan::new);
         let roles: Vec<_> = attributes.iter().map(|one| EventRole::new(one, plan(one))).collect();
-        let (mut present, mut cpus) = (Present::default(), HashMap::new());
+        let (mut present, mut cpus, mut sampled) = (Present::default(), HashMap::new(), BTreeSet::new());
         let (mut evidence, mut edges) = (StateEvidence::default(), Edges::default());
         let mut first_sample: Option<u64> = None;
         let mut build_ids = HashMap::new();
@@ -112,6 +115,7 @@ impl Contents {
             present.switch_records |= head.is_switch();
             if let Some(at) = key.at.filter(|_| head.is_sample()) {
                 first_sample = Some(first_sample.map_or(at, |first| first.min(at)));
+                sampled.extend(key.cpu.map(|cpu| Cpu::numbered(cpu).0));
             }
             match key.attribute.map(|attribute| &roles[attribute]).filter(|_| head.is_sample()) {
                 Some(EventRole::Tracepoint(plan)) => {
@@ -151,7 +155,7 @@ impl Contents {
             }
         })?;
         let begin = first_sample.filter(|_| !present.threads).unwrap_or(index.first);
-        Ok(Self { decoder, roles, index, begin, present, cpus, evidence, edges, build_ids })
+        Ok(Self { decoder, roles, index, begin, present, cpus, sampled, evidence, edges, build_ids })
     }
 
     /// Adds the next part's records, which stand at `from` in the whole sequence; returns how the parts meet.
@@ -172,9 +176,29 @@ impl Contents {
         self.begin = self.begin.min(next.begin);
         self.present.add(next.present);
         self.cpus.extend(next.cpus);
+        self.sampled.extend(next.sampled);
         self.evidence.add(next.evidence);
         self.build_ids.extend(next.build_ids);
         seam
+    }
+
+    /// The CPU on which the event with this id is recorded, as perf says.
+    pub fn cpu(&self, id: u64) -> Option<u32> {
+        self.cpus.get(&id).copied()
+    }
+
+    /// The number of CPUs, by the largest.
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.values().max().map_or(1, |&cpu| cpu as usize + 1)
+    }
+
+    /// The CPUs whose events are in the file; none if that is not known, such as for single threads, whose events are
+    /// recorded on all CPUs.
+    ///
+    /// A CPU without a sample was idle, or its samples are missing, though perf names it: a thread woken to it decides.
+    pub fn recorded_cpus(&self) -> impl Iterator<Item = Cpu> {
+        let named = self.cpus.values().filter(|_| !self.present.threads).map(|&cpu| Cpu::numbered(cpu));
+        named.filter(|cpu| self.sampled.contains(&cpu.0))
     }
 
     /// Takes the build ids in a section: the same records as in a stream.

@@ -155,7 +155,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
                 self.lose(Origin { current: None, ..origin }, count);
             }
             RecordKind::LostTotal { id, count } => {
-                let cpu = id.and_then(|id| self.contents.cpus.get(&id).copied());
+                let cpu = id.and_then(|id| self.contents.cpu(id));
                 let cpu = cpu.map_or(Cpu::UNKNOWN, Cpu::numbered);
                 let total = &mut self.lost.entry(cpu.0).or_default().1;
                 *total = total.saturating_add(count);

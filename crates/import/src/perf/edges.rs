@@ -101,3 +101,79 @@ impl Edges {
         self.0.extend(next.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record: CPU, stamp, and for a switch both threads.
+    type Seen = (u32, u64, Option<(u32, u32)>);
+
+    fn edges(seen: &[Seen]) -> Edges {
+        let mut edges = Edges::default();
+        for &(cpu, at, switch) in seen {
+            edges.see(cpu, at, switch.map(|(prev, next)| (Tid(prev), Tid(next))));
+        }
+        edges
+    }
+
+    #[test]
+    fn the_first_switch_at_a_stamp_left_and_the_last_arrived() {
+        let seen =
+            [(0, 7, None), (0, 5, Some((1, 2))), (0, 5, Some((2, 3))), (0, 5, Some((3, 4))), (0, 2, None)];
+        let edge = edges(&seen).0[&0];
+        assert_eq!((edge.first, edge.last), (2, 7));
+        assert_eq!((edge.left, edge.arrived), (Some((5, Tid(1))), Some((5, Tid(4)))));
+        // In file order, an earlier switch may stand behind a later one.
+        let edge = edges(&[(0, 5, Some((2, 3))), (0, 4, Some((1, 2)))]).0[&0];
+        assert_eq!((edge.left, edge.arrived), (Some((4, Tid(1))), Some((5, Tid(3)))));
+        assert!(edges(&[(u32::MAX, 5, None)]).0.is_empty(), "an impossible CPU");
+    }
+
+    #[test]
+    fn parts_overlap_from_the_stamp_on_at_which_both_have_switches() {
+        let before = || edges(&[(0, 3, None), (0, 5, Some((1, 2))), (0, 9, None)]);
+        for (buffers, after, overlaps) in [
+            (Buffers::Whole, (0, 4, Some((2, 3))), true),
+            (Buffers::Whole, (0, 5, Some((2, 3))), false),
+            (Buffers::Overwritten, (0, 4, Some((2, 3))), true),
+            // Without a switch on both sides, or on another CPU, nothing contradicts.
+            (Buffers::Whole, (0, 4, None), false),
+            (Buffers::Whole, (1, 4, Some((2, 3))), false),
+            // Some threads' records: the CPU's first records decide.
+            (Buffers::Threads, (0, 3, None), true),
+            (Buffers::Threads, (0, 4, Some((2, 3))), false),
+        ] {
+            let seam = before().meet(&edges(&[after]), buffers);
+            assert_eq!(seam == Seam::Overlaps, overlaps, "{buffers:?} {after:?}: {seam:?}");
+        }
+    }
+
+    #[test]
+    fn missing_records_lie_on_each_cpu_between_its_own_records_or_those_of_all() {
+        let before = edges(&[(0, 10, Some((1, 2))), (1, 30, Some((4, 5))), (2, 20, None)]);
+        let after = edges(&[(0, 40, Some((3, 1))), (1, 35, Some((5, 4))), (3, 50, None)]);
+        let gaps = [(10, 40, 0), (30, 35, 1), (20, 35, 2), (30, 50, 3)];
+        let gaps = gaps.map(|(from, to, cpu)| Gap { to, from, cpu });
+        assert_eq!(before.meet(&after, Buffers::Whole), Seam::Missing(gaps.to_vec()));
+        assert_eq!(before.meet(&after, Buffers::Threads), Seam::Follows);
+        // The thread that left is that which had come; an overwritten buffer proves nothing by it.
+        let follows = edges(&[(0, 40, Some((2, 1))), (1, 35, Some((5, 4)))]);
+        assert_eq!(before.meet(&follows, Buffers::Whole), Seam::Follows);
+        assert!(matches!(before.meet(&follows, Buffers::Overwritten), Seam::Missing(_)));
+        // Without a record on a side, nothing is between them.
+        assert_eq!(before.meet(&Edges::default(), Buffers::Overwritten), Seam::Follows);
+        // Records whose stamps cross make no gap back in time.
+        let crossing = edges(&[(0, 9, None), (1, 31, Some((7, 4)))]);
+        let Seam::Missing(gaps) = before.meet(&crossing, Buffers::Whole) else { panic!("no gap") };
+        assert_eq!(gaps[0], Gap { to: 10, from: 10, cpu: 0 });
+    }
+
+    #[test]
+    fn a_cpu_without_a_record_in_a_part_keeps_its_last() {
+        let mut before = edges(&[(0, 10, Some((1, 2))), (1, 30, Some((4, 5)))]);
+        before.follow(edges(&[(1, 40, Some((5, 6)))]));
+        let edge = |cpu| before.0[&cpu].arrived;
+        assert_eq!([edge(0), edge(1)], [Some((10, Tid(2))), Some((40, Tid(6)))]);
+    }
+}

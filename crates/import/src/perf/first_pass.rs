@@ -78,8 +78,8 @@ impl FirstPass {
         }
         let is_cut = parts.iter().any(|part| matches!(part.container.end, End::Cut(..)));
         let mut proved = false;
-        // The descriptions stand behind the records.
-        if is_cut {
+        // The descriptions stand behind the records; another part may have them.
+        if is_cut && formats.is_empty() {
             let decoder = decoder(first)?;
             let attributes = &container.attributes;
             let switch = match &expanded {

@@ -8,7 +8,7 @@ use linux_perf_event_reader::SamplingPolicy;
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
 use wakepath_event::{
-    ClockId, Cpu, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
 };
 
 use super::container::{Attribute, MAGIC, feature};
@@ -166,7 +166,7 @@ impl<S: Source> EventSource for PerfData<S> {
     fn read(&self, emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
         /// Records between two progress reports.
         const PROGRESS_RECORDS: u64 = 1 << 16;
-        let Contents { index, decoder, present, cpus, .. } = &self.contents;
+        let Contents { index, decoder, present, .. } = &self.contents;
         let wakeup_by = if present.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup };
         let asked = self.contents.roles.iter().filter_map(|role| match role {
             EventRole::Tracepoint(plan) => Some(plan.kind),
@@ -174,9 +174,7 @@ impl<S: Source> EventSource for PerfData<S> {
         });
         let normaliser =
             Normaliser::with_states(self.states, wakeup_by).with_events(RecordedEvents::among(asked));
-        // Events of single threads are recorded on all CPUs.
-        let recorded = cpus.values().filter(|_| !present.threads).copied();
-        let normaliser = normaliser.with_cpus(recorded.map(Cpu::numbered));
+        let normaliser = normaliser.with_cpus(self.contents.recorded_cpus());
         let mut converter = Converter::new(&self.contents, normaliser, emit);
         let (mut records, mut bytes) = (0_u64, 0);
         let faults = runs::merge(&self.records, &index.runs, decoder, |at, head, body| {
@@ -201,8 +199,7 @@ impl<S: Source> EventSource for PerfData<S> {
         if present.threads {
             add(DamageKind::SomeThreads);
         }
-        let cpus = cpus.values().max().map_or(1, |&cpu| cpu as usize + 1);
-        let doubts = converter.normaliser.doubts(path, cpus);
+        let doubts = converter.normaliser.doubts(path, self.contents.cpu_count());
         // Wake-ups may be there, and are not read.
         damages.extend(doubts.into_iter().filter(|one| !self.proved || one.kind != DamageKind::NoWakings));
         damages

@@ -223,3 +223,30 @@ pub(super) fn text<S: Source>(parts: &[PartFile<S>], feature: u8) -> String {
     let mut texts = parts.iter().map(|part| part.container.text(&part.source, feature));
     texts.find(|text| !text.is_empty()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_in_the_last_part_that_begins_before_it() {
+        let mut sequence = Sequence::new();
+        assert_eq!(sequence.place(4), (Path::new(""), 4));
+        // The second part's records are decompressed.
+        let parts = [("a", 10, None), ("b", 5, Some(vec![0; 7])), ("c", 3, None)];
+        let from: Vec<_> = parts
+            .into_iter()
+            .map(|(name, size, expanded)| {
+                sequence
+                    .push(name.into(), vec![1_u8; size].leak() as &[u8], expanded)
+                    .expect("memory has no errors")
+            })
+            .collect();
+        assert_eq!((from, sequence.size().expect("known")), (vec![0, 10, 17], 20));
+        for (offset, name, place) in
+            [(0, "a", 0), (9, "a", 9), (10, "b", 0), (16, "b", 6), (17, "c", 0), (30, "c", 13)]
+        {
+            assert_eq!(sequence.place(offset), (Path::new(name), place), "{offset}");
+        }
+    }
+}

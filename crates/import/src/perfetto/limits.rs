@@ -13,11 +13,16 @@ use crate::Fault;
 
 /// A packet with a bundle of switches between the idle thread and another, at these stamps.
 fn switches(cpu: u64, stamps: impl Iterator<Item = u64>) -> Vec<u8> {
+    switches_behind(&[], cpu, stamps)
+}
+
+/// The same, with these fields in the bundle's head.
+fn switches_behind(head: &[u8], cpu: u64, stamps: impl Iterator<Item = u64>) -> Vec<u8> {
     let switch = |(n, at): (u64, u64)| {
         let (prev, next) = if n % 2 == 0 { (0, 7 + cpu) } else { (7 + cpu, 0) };
         event(at, prev, 4, &[number(2, prev), number(4, n % 2), number(6, next)].concat())
     };
-    bundle(cpu, &(0..).zip(stamps).flat_map(switch).collect::<Vec<_>>())
+    bundle(cpu, &[head, &(0..).zip(stamps).flat_map(switch).collect::<Vec<_>>()].concat())
 }
 
 fn faults(trace: &[u8]) -> Vec<Fault> {
@@ -70,4 +75,43 @@ fn a_bundle_too_many_at_a_time_is_left_out_and_its_cpu_is_unknown_meanwhile() {
     assert_eq!(losses, [(1, 105, 495)]);
     let fault = Fault::TooManyOverlap.to_string();
     assert!(damages.iter().any(|damage| format!("{:?}", damage.kind).contains(&fault)), "{damages:?}");
+}
+
+#[test]
+fn a_left_out_bundle_begins_with_its_own_losses_and_ends_where_it_would() {
+    let losses = |parts: &[Vec<u8>]| {
+        let trace = parts.concat();
+        let trace = PerfettoTrace::from_source(&trace[..], Path::new("t")).expect("a trace");
+        let mut losses = Vec::new();
+        trace.for_each(|event| {
+            if let EventKind::Loss { from, .. } = event.kind {
+                losses.push((event.cpu.0, from.ns(), event.at.ns()));
+            }
+        });
+        losses
+    };
+    let busy = || switches(0, (0..40).map(|n| 100 + 10 * n));
+    let left_out = |head: &[u8]| switches_behind(head, 1, (0..40).map(|n| 105 + 10 * n));
+    let (early, late) = (
+        || switches(1, [50, 60].into_iter()),
+        |head: &[u8]| switches_behind(head, 1, [600, 610].into_iter()),
+    );
+    let (lost, previous_end) = (number(3, 1), |at| number(9, at));
+    for (head, behind, expected) in [
+        (vec![], previous_end(495), &[(1, 105, 495)][..]),
+        (lost.clone(), previous_end(495), &[(1, 60, 495)]),
+        (previous_end(90), previous_end(495), &[(1, 60, 495)]),
+        // Its own doubts begin later than its events.
+        (bytes(8, &number(1, 300)), previous_end(495), &[(1, 105, 495)]),
+        // Another bundle is missing behind it.
+        (vec![], previous_end(496), &[(1, 105, 495), (1, 60, 600)]),
+    ] {
+        assert_eq!(
+            losses(&[early(), busy(), left_out(&head), late(&behind)]),
+            expected,
+            "{head:?} {behind:?}"
+        );
+    }
+    // Without a bundle in front, from the trace's begin.
+    assert_eq!(losses(&[busy(), left_out(&lost)]), [(1, 100, 495)]);
 }

@@ -15,3 +15,4 @@ mod text_rules;
 mod text_trace;
 mod trace_dat;
 mod trace_dat_cut;
+mod trace_dat_rules;

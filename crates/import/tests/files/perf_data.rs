@@ -71,14 +71,24 @@ fn events_are_by_time_with_marks_of_rounds_and_without() {
 }
 
 #[test]
-fn a_cpu_without_events_is_known_by_the_threads_woken_to_it() {
-    for (cpus, missing) in [(&[0, 1][..], &[][..]), (&[0], &[1])] {
-        let file = File::default().cpus(cpus).switch((100, 0, 0, 0), 0, 7, "here");
-        let file = file.waking_to((105, 0, 7, 7), 8, 1).waking_to((110, 0, 7, 7), 9, 0).waking_to(
-            (120, 0, 7, 7),
-            6,
-            1,
-        );
+fn a_cpu_without_samples_is_unknown_once_a_thread_is_woken_to_it() {
+    let record =
+        |file: File| file.plain(3, 0, &[&[5, 0, 0, 0, 5, 0, 0, 0][..], b"five\0"].concat(), (108, 1, 5, 5));
+    let sample = |file: File| file.waking_to((107, 1, 5, 5), 7, 0);
+    let none = |file: File| file;
+    let list = |cpus: &[u32]| File::default().cpus(cpus);
+    for (file, on_cpu_1, missing) in [
+        (list(&[0, 1]), sample as fn(File) -> File, &[][..]),
+        // Its samples are missing, or perf did not record it; perf's own records come from another event.
+        (list(&[0, 1]), none, &[1]),
+        (list(&[0, 1]), record, &[1]),
+        (list(&[0]), none, &[1]),
+        // Nothing says that all CPUs were recorded.
+        (File::default(), none, &[]),
+    ] {
+        let file = file.switch((100, 0, 0, 0), 0, 7, "here");
+        let file = on_cpu_1(file.waking_to((105, 0, 7, 7), 8, 1)).waking_to((110, 0, 7, 7), 9, 0);
+        let file = file.waking_to((120, 0, 7, 7), 6, 1);
         let (events, damages) = read(&file.switch((200, 0, 7, 7), 2, 0, "swapper/0"));
         let unrecorded = events.iter().filter(|event| event.kind == EventKind::Unrecorded);
         assert_eq!(
@@ -98,6 +108,11 @@ fn a_cpu_without_events_is_known_by_the_threads_woken_to_it() {
         let expected = missing.first().map(|_| DamageKind::CpusUnrecorded { cpus: cpus(), wakings: 2 });
         assert_eq!(kinds, expected.into_iter().collect::<Vec<_>>());
     }
+    // A single thread's events are recorded on each CPU on which it runs.
+    let threads = list(&[0]).record(69, 0, &[1_u64, 1, 0, 0, 7].map(u64::to_le_bytes).concat());
+    let file = threads.switch((100, 0, 0, 0), 0, 7, "here").waking_to((105, 0, 7, 7), 8, 1);
+    let kinds: Vec<_> = read(&file).1.into_iter().map(|damage| damage.kind).collect();
+    assert_eq!(kinds, [DamageKind::SomeThreads]);
 }
 
 #[test]

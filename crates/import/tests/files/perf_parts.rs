@@ -1,7 +1,10 @@
 //! The parts by `perf record --switch-output`, as one recording.
 
+use std::cell::Cell;
+use std::io;
 use std::path::PathBuf;
 
+use wakepath_ctf::Source;
 use wakepath_event::{Damage, DamageKind, Event, EventKind, EventSource};
 use wakepath_import::perf::by_run;
 use wakepath_import::perf::synthetic::{EventType, File};
@@ -115,6 +118,18 @@ fn a_part_that_was_left_out_makes_its_time_unknown_on_all_cpus() {
 }
 
 #[test]
+fn a_cpu_has_samples_if_one_part_has_them() {
+    let first = begin(&NAMES).switch((100, 0, 0, 0), 0, 7, "seven").waking_to((110, 0, 7, 7), 8, 1);
+    let switch = |cpu: u32| begin(&NAMES).switch((200, cpu, 7, 7), 1, 0, "swapper/0").bytes();
+    let unrecorded = |cpu: u32| {
+        let damages = read(&[first.bytes(), switch(cpu)]).1;
+        let is_said = |one: &Damage| matches!(one.kind, DamageKind::CpusUnrecorded { .. });
+        damages.iter().filter(|one| is_said(one)).count()
+    };
+    assert_eq!([0, 1].map(unrecorded), [1, 0]);
+}
+
+#[test]
 fn processes_found_at_a_parts_begin_count_only_behind_missing_records() {
     // In either case, thread 5 has another name when the second part begins, without a record.
     let second = |from: u32, names: &[(u32, &str)]| {
@@ -143,19 +158,58 @@ fn overwritten_buffers_leave_the_time_between_parts_unknown() {
 fn a_cut_part_has_its_description_from_the_others() {
     let (parts, whole) = three();
     let expected = lines(&read(&[whole.bytes()]).0);
-    let mut parts = bytes(&parts);
-    // perf was killed: the records' size is 0, and no section follows.
-    let data = u64::from_le_bytes(parts[2][40..48].try_into().expect("a place"));
-    let size = u64::from_le_bytes(parts[2][48..56].try_into().expect("a size"));
-    parts[2][48..56].fill(0);
-    parts[2].truncate((data + size) as usize);
-    let (found, damages) = read(&parts);
-    let until =
-        |lines: &[String]| lines.iter().filter(|line| !line.contains("lost")).cloned().collect::<Vec<_>>();
-    assert_eq!(until(&lines(&found)), expected);
-    assert_eq!(damages.len(), 1, "{damages:?}");
-    assert_eq!(damages[0].kind, DamageKind::Fault(Fault::Unfinished.to_string()));
-    assert_eq!(damages[0].file, "perf.data.2026112800000002");
+    for nth in [0, 2] {
+        let mut parts = bytes(&parts);
+        // perf was killed, or the copy is not whole: the records' size is 0, and no section follows.
+        let cut = &mut parts[nth];
+        let data = u64::from_le_bytes(cut[40..48].try_into().expect("a place"));
+        let size = u64::from_le_bytes(cut[48..56].try_into().expect("a size"));
+        cut[48..56].fill(0);
+        cut.truncate((data + size) as usize);
+        let (found, damages) = read(&parts);
+        let until = |lines: &[String]| {
+            lines.iter().filter(|line| !line.contains("lost")).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(until(&lines(&found)), expected, "part {nth}");
+        assert_eq!(damages.len(), 1, "{damages:?}");
+        assert_eq!(damages[0].kind, DamageKind::Fault(Fault::Unfinished.to_string()));
+        assert_eq!(damages[0].file, format!("perf.data.202611280000000{nth}"));
+    }
+}
+
+/// A file's bytes, which cannot be read any more once it is gone.
+struct Removable<'a>(&'a [u8], &'a Cell<bool>);
+
+impl Source for Removable<'_> {
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        if self.1.get() { Err(io::ErrorKind::NotConnected.into()) } else { self.0.read_at(offset, into) }
+    }
+}
+
+#[test]
+fn a_part_that_cannot_be_read_any_more_is_named_with_the_place_in_it() {
+    let parts = bytes(&three().0);
+    for gone in 0..3 {
+        let is_gone = [false; 3].map(Cell::new);
+        let sources = named(&parts).into_iter().zip(&is_gone);
+        let sources = sources.map(|((bytes, path), is_gone)| (Removable(bytes, is_gone), path)).collect();
+        let file = PerfData::from_sources(sources, "folder".as_ref()).expect("parts");
+        is_gone[gone].set(true);
+        let damages = file.for_each(|_| {});
+        let data = u64::from_le_bytes(parts[gone][40..48].try_into().expect("a place"));
+        let name = format!("perf.data.202611280000000{gone}");
+        assert!(!damages.is_empty());
+        assert!(damages.iter().all(|damage| *damage.file == name), "{damages:?}");
+        let places = damages.iter().filter_map(|damage| damage.offset);
+        assert!(places.clone().all(|place| place >= data && place < parts[gone].len() as u64), "{damages:?}");
+        // Behind the processes at its begin, which are not read again in later parts.
+        let first = data + if gone == 0 { 0 } else { begin(&NAMES).len() as u64 };
+        assert_eq!(places.min(), Some(first), "{damages:?}");
+    }
 }
 
 #[test]

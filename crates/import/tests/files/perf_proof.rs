@@ -108,6 +108,23 @@ fn switches_without_a_description_are_read_where_the_records_prove_them() {
 }
 
 #[test]
+fn a_cut_part_is_read_by_the_description_in_another_part_and_needs_no_proof() {
+    let whole = File::default().waking((990, 0, 9, 9), 7).switch((1000, 0, 9, 9), 1, 7, "seven");
+    let (cut, whole) = (killed(&in_turn(30, &THREE)), whole.bytes());
+    for parts in [[&cut, &whole], [&whole, &cut]] {
+        let named = parts.map(|bytes| (&bytes[..], Path::new("a.data").to_owned()));
+        let file = PerfData::from_sources(named.to_vec(), Path::new("a")).expect("parts");
+        let (events, damages) = self::events(&file);
+        let faults: Vec<_> = damages.iter().map(|damage| format!("{:?}", damage.kind)).collect();
+        assert!(faults.iter().all(|fault| !fault.contains("is proved by")), "{faults:?}");
+        assert!(faults.iter().any(|fault| fault.contains("perf did not finish the file")), "{faults:?}");
+        // Their own description has the fields at other places.
+        assert!(lines_with(&events, " to ").iter().all(|line| !line.contains("8 to 9")));
+        assert_eq!(lines_with(&events, "9 to 7").len(), 1, "{:?}", lines_with(&events, " to "));
+    }
+}
+
+#[test]
 fn one_record_that_is_no_switch_refutes_the_event() {
     let good = Switch::new(900, 7, 8);
     assert!(!refused(&good.in_file(in_turn(30, &THREE))));

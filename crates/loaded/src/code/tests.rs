@@ -9,28 +9,57 @@ use wakepath_symbols::Function;
 fn a_program_is_named_after_the_link_under_which_it_runs() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let folder = folder.path().canonicalize().expect("a path without links");
-    let file = folder.join("redis-check-rdb");
-    std::fs::write(&file, "no program").expect("a file");
+    std::fs::write(folder.join("redis-check-rdb"), "no program").expect("a file");
     std::fs::write(folder.join("other"), "another program").expect("a file");
     for (link, target) in [("redis-server", "redis-check-rdb"), ("another", "other")] {
         std::os::unix::fs::symlink(target, folder.join(link)).expect("a link");
     }
-    let module = |comm: &str, same_boot| {
-        let more = [mapping(0x1000, file.to_str().expect("UTF-8"))];
+    std::fs::write(folder.join("app"), "a third program").expect("a file");
+    let module = |file: &str, comm: &str, same_boot| {
+        let more = [mapping(0x1000, folder.join(file).to_str().expect("UTF-8"))];
         let recorded = trace(&format!("thread {comm} tid=7\n0 c0 idle started\n99 c0 idle stopped"), &more);
         let mut names = CodeNames::new(&recorded, same_boot);
         let found = names.user(Tid(7), Stamp::from_ns(70), 0x1010).expect("it is mapped");
         module(&found).map(|name| String::from_utf8_lossy(name).into_owned())
     };
-    for (comm, same_boot, expected) in [
-        ("redis-server", true, "redis-server"),
-        ("redis-check-rdb", true, "redis-check-rdb"),
+    let program = "redis-check-rdb";
+    for (file, comm, same_boot, expected) in [
+        (program, "redis-server", true, "redis-server"),
+        (program, "redis-check-rdb", true, program),
         // A thread that named itself; a link to another file; a link that cannot be followed here.
-        ("bio_close_file", true, "redis-check-rdb"),
-        ("another", true, "redis-check-rdb"),
-        ("redis-server", false, "redis-check-rdb"),
+        (program, "bio_close_file", true, program),
+        (program, "another", true, program),
+        (program, "redis-server", false, program),
+        // A thread that named itself like a path to its file.
+        ("app", "./app", true, "app"),
+        ("app", "app", true, "app"),
     ] {
-        assert_eq!(module(comm, same_boot).as_deref(), Some(expected), "{comm} {same_boot}");
+        assert_eq!(module(file, comm, same_boot).as_deref(), Some(expected), "{file} {comm} {same_boot}");
+    }
+}
+
+#[test]
+fn a_childs_code_is_in_its_parents_files_until_it_has_its_own() {
+    let own = |at, from| {
+        let EventKind::Mapping(own) = mapping(from, "/gone/own").kind else { panic!("a mapping") };
+        crate::testing::event(at, 0, 8, EventKind::Mapping(Mapping { tgid: Tid(8), ..own }))
+    };
+    let child = crate::testing::event(50, 0, 7, crate::testing::thread(8, 8, 7, "child"));
+    let more = [child, mapping(0x1000, "/gone/lib"), own(70, 0x8000), own(90, 0x9000)];
+    for (tracer, at, expected) in [
+        // Other tracers record the child's mappings once it makes them.
+        (Some("perf 6.1"), 69, Some("lib")),
+        (Some("perf 6.1"), 70, None),
+        (Some("perf 6.1"), 80, None),
+        // Our own recorder reads all mappings of a process, at any time.
+        (None, 69, None),
+        (None, 80, None),
+    ] {
+        let text = "thread app tid=7\n0 c0 idle started\n99 c0 idle stopped";
+        let recorded = Recorded { tracer: tracer.map(crate::Name::from), ..trace(text, &more) };
+        let mut names = CodeNames::new(&recorded, false);
+        let found = names.user(Tid(8), Stamp::from_ns(at), 0x1010);
+        assert_eq!(found, expected.map(gone), "{tracer:?} {at}");
     }
 }
 

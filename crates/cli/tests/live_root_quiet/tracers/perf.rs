@@ -34,7 +34,7 @@ fn a_sleep_whose_timer_perf_did_not_record_is_not_charged_to_the_thread_that_it_
 }
 
 /// The switches as perf itself prints them: stamp, CPU, the leaving thread, its state, the next thread.
-fn switches(folder: &Path, file: &str) -> Vec<String> {
+pub fn switches(folder: &Path, file: &str) -> Vec<String> {
     let script = Command::new("perf")
         .args(["script", "-i", file, "--ns", "-F", "cpu,time,event,trace"])
         .current_dir(folder)
@@ -65,7 +65,8 @@ fn switches(folder: &Path, file: &str) -> Vec<String> {
     lines.collect()
 }
 
-fn ours(event: &Event) -> Option<String> {
+/// A switch in the form of [`switches`].
+pub fn ours(event: &Event) -> Option<String> {
     let EventKind::Switch { next, out, .. } = event.kind else { return None };
     let state = left_as(&out);
     Some(format!("{} {} {} {state} {next}", event.at.ns(), event.cpu.0, event.current))

@@ -1,5 +1,7 @@
 //! The words about a request: the sentence, the rows, and the requests by which it was blocked.
 
+mod rows;
+
 use wakepath_engine::Algorithm;
 use wakepath_engine::requests::{self as engine, Traced, find_request, join, read_spans, request};
 

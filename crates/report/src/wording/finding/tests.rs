@@ -2,7 +2,7 @@
 
 use wakepath_event::{Comm, Context, FlowId, Tid};
 use wakepath_findings::testing::checkout;
-use wakepath_findings::{Code, Sum, Waits};
+use wakepath_findings::{Code, EndKey, Sum, Waits};
 use wakepath_loaded::{Host, UnitLimit};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -281,6 +281,39 @@ fn the_wait_in_which_a_window_ended_and_an_awaited_thread_are_named_in_place_of_
     assert_eq!(words(awaited(None)), "waiting for stress (555), which was sleeping until a timer");
     let futex = Some(CallName { number: Call::FUTEX, object: None });
     assert_eq!(words(awaited(futex)), "waiting in futex for stress (555), which was sleeping until a timer");
+}
+
+#[test]
+fn a_causes_part_says_who_had_the_cpu_and_which_timer_a_call_slept_for() {
+    let story = checkout();
+    let words = |of: &RowKey, kind, blamed, number: Option<u32>| {
+        let mut part = CallCausePart::default();
+        part.end = EndKey { activity: Some(Activity { kind, blamed }), call: number, thread: None };
+        end(&story.evidence(), of, &part)
+    };
+    let stress = || Blamed::Threads(ThreadName { comm: comm("stress"), kernel: false, host: None });
+    let timer = || Blamed::Cause(Responsible::Timer);
+    let other = RowKey::Process(comm("postgres"), None);
+    let (runnable, kind) = (SegmentKind::Runnable, SegmentKind::Timer);
+    let (nanosleep, poll) = (Some(35), Some(7));
+    for (of, kind, blamed, call, expected) in [
+        // The row says that a CPU was waited for.
+        (&RowKey::Cpu, runnable, stress(), None, "that stress had"),
+        (&RowKey::Cpu, runnable, Blamed::Cause(Responsible::IdleCpu), None, "while its CPU was idle"),
+        (&other, runnable, stress(), None, "waiting for a CPU that stress had"),
+        (&other, kind, timer(), nanosleep, "sleeping until a timer"),
+        (&other, kind, timer(), Some(230), "sleeping until a timer"),
+        // Another call waits for more than its time-out.
+        (&other, kind, timer(), poll, "waiting for a timer"),
+        (&other, kind, timer(), None, "waiting for a timer"),
+    ] {
+        assert_eq!(words(of, kind, blamed, call), expected, "{of:?} {call:?}");
+    }
+    // Behind it stand the call, and a thread that the row does not name.
+    let mut part = CallCausePart::default();
+    part.end.thread = Some(comm("stress"));
+    part.call = Some(CallName { number: 75, object: None });
+    assert_eq!(end(&story.evidence(), &other, &part), "in fdatasync (stress)");
 }
 
 #[test]
