@@ -11,6 +11,7 @@ mod cost;
 mod doctor;
 mod drill;
 mod error;
+mod far_ends;
 mod flight;
 mod goroutines;
 mod kernel_probes;

@@ -22,6 +22,7 @@ use crate::child::{Held, Running};
 use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
+use crate::far_ends::far_ends;
 use crate::goroutines::{self, GoFound, GoRefused, GoStarted, GoWatch, Started};
 use crate::limits::Limits;
 use crate::mapped_code::MappedCode;
@@ -186,6 +187,10 @@ pub fn record(
         released: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
+    // A flight recorder keeps windows that begin long after this.
+    if place.is_some() {
+        session.add_names(far_ends(&options.targets));
+    }
     let named = goroutines::all_reasons(&go.probed).collect();
     session.add_names(named);
     // Without it, short-lived processes have no function names.

@@ -5,8 +5,8 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_findings::{
-    OpenWaits, Pools, ThreadTimes, ThreadsHeadline, open_waits_of_threads, thread_to_ask,
-    threads as thread_times, threads_headline,
+    OpenChain, OpenWaits, Pools, ThreadTimes, ThreadsHeadline, open_chains, open_waits_of_threads,
+    thread_to_ask, threads as thread_times, threads_headline,
 };
 use wakepath_wait_graph::ThreadIndex;
 
@@ -30,6 +30,8 @@ pub struct Overview<'r> {
     pub threads: Vec<ThreadTimes>,
     /// These threads' open waits at the end, and their deadlocks that a signal ended in this time.
     pub open: OpenWaits,
+    /// For asked processes: open waits that other processes could end, the longest first.
+    pub chains: Vec<OpenChain>,
     /// The recording, for everything else.
     pub recorded: &'r Recorded,
 }
@@ -59,8 +61,13 @@ pub(crate) fn overview<'r>(
     let threads: Vec<_> = threads.iter().filter(shown).copied().collect();
     let mut pools =
         if recorded.graph.has_stacks() { Pools::new(code_names(recorded)) } else { Pools::unknown() };
+    let chains = match scope {
+        Scope::Processes(_) => open_chains(recorded, &threads, to),
+        Scope::All | Scope::Host(_) | Scope::Cgroup(_) => Vec::new(),
+    };
     Overview {
         head: head(recorded, from, to),
+        chains,
         scope,
         from,
         to,

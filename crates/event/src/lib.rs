@@ -385,11 +385,15 @@ pub enum NameSpace {
     /// Key: tgid. Name: the script that the process's interpreter runs, at most 32 bytes, from its exec or fork on;
     /// empty if it runs none any more.
     Script = 13,
+    /// Key: tid of a thread that was blocked at the start. Name: `call`, the number and first argument of its call; then the
+    /// processes that could end its wait, a line for each thing that it waits for: `writers`, `readers`, `peer`, `listener` or `holder`, with the processes' numbers behind
+    /// it; `unsearched` if there were too many descriptors.
+    FarEnd = 14,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -403,6 +407,7 @@ impl NameSpace {
         Self::ServiceInstance,
         Self::ThreadAttribute,
         Self::Script,
+        Self::FarEnd,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.

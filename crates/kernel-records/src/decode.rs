@@ -511,6 +511,7 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         11 => NameSpace::ServiceInstance,
         12 => NameSpace::ThreadAttribute,
         13 => NameSpace::Script,
+        14 => NameSpace::FarEnd,
         other => return Err(r.bad("space", other.into())),
     })
 }

@@ -7,6 +7,7 @@
 mod code;
 mod contexts;
 mod descriptor;
+mod far_end;
 mod flow;
 mod host;
 mod intervals;
@@ -30,6 +31,7 @@ mod wall_clock;
 pub use code::CodeNames;
 pub use contexts::Contexts;
 pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
+pub use far_end::{FarEnd, FarEndKind, FarEnds};
 pub use flow::{Endpoint, Peer};
 pub use host::Host;
 pub use intervals::{DiskRequest, Interval, Intervals};

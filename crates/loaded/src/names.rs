@@ -10,7 +10,7 @@ use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Tid};
 
 use crate::descriptor::Files;
 use crate::flow::Flows;
-use crate::{Name, Script, ThreadInfo, Unit};
+use crate::{FarEnds, Name, Script, ThreadInfo, Unit};
 
 /// A name, and the time of its reading.
 type ReadAt = (Stamp<Local>, Name);
@@ -79,6 +79,12 @@ impl Names {
             }
             _ => {}
         }
+    }
+
+    /// The processes that could end a thread's wait, as they were at the recording's start; `None` if they were not looked
+    /// up, or the thread waited for none.
+    pub fn far_ends(&self, thread: Tid) -> Option<FarEnds> {
+        FarEnds::parse(self.named.get(&(NameSpace::FarEnd, thread.0.into()))?.bytes(), thread)
     }
 
     /// A cgroup's path in the v2 hierarchy.

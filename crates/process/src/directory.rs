@@ -23,6 +23,10 @@ impl Directory {
         Ok(Self { pid, descriptor })
     }
 
+    pub(crate) const fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
     pub(crate) fn directory(&self, name: &str) -> Result<Self, Error> {
         let descriptor = self.opened(name, OFlags::PATH)?;
         Ok(Self { pid: self.pid, descriptor })

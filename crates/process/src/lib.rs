@@ -13,6 +13,7 @@ mod directory;
 mod error;
 mod mapping;
 mod memory;
+mod opened;
 mod script;
 mod stat;
 mod text;
@@ -27,6 +28,7 @@ use directory::Directory;
 pub use error::{Error, Kind};
 pub use mapping::{FileId, Mapping, path_through};
 pub use memory::Memory;
+pub use opened::{Access, Opened, OpenedObject};
 pub use script::{MAX_SCRIPT_BYTES, script};
 pub use stat::{Stat, Status, cgroup_paths};
 
@@ -159,6 +161,37 @@ impl Process {
     pub fn descriptors(&self) -> Result<Vec<Vec<u8>>, Error> {
         let numbers = self.0.numbers("fdinfo")?;
         Ok(numbers.iter().filter_map(|number| self.0.read(&format!("fdinfo/{number}")).ok()).collect())
+    }
+
+    /// Its open pipes, FIFOs and sockets. Descriptors closed meanwhile are left out.
+    pub fn opened(&self) -> Result<Vec<Opened>, Error> {
+        opened::opened(&self.0)
+    }
+
+    /// The pipe, FIFO or socket behind a descriptor; `None` if it is something else, or closed.
+    pub fn object(&self, descriptor: u32) -> Option<OpenedObject> {
+        opened::object(&self.0, descriptor)
+    }
+
+    /// The processes that its threads started and that live. Empty where the kernel does not list them.
+    pub fn children(&self) -> Vec<u32> {
+        let tasks = self.tasks().unwrap_or_default().into_iter();
+        let texts = tasks.filter_map(|tid| self.0.read(&format!("task/{tid}/children")).ok());
+        let numbers = texts.flat_map(|text| {
+            let words = text.split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect::<Vec<_>>();
+            words.into_iter().filter_map(|word| u32::try_from(text::number(&word, 10)?).ok())
+        });
+        numbers.collect()
+    }
+
+    /// Whether a descriptor reads and writes; `None` if its text has no flags.
+    pub fn access(&self, descriptor: u32) -> Result<Option<Access>, Error> {
+        Ok(opened::access(&self.0.read(&format!("fdinfo/{descriptor}"))?))
+    }
+
+    /// The TCP sockets in its network namespace, as the text of the kernel's table for IPv4 and for IPv6.
+    pub fn tcp_sockets(&self) -> [Result<Vec<u8>, Error>; 2] {
+        ["net/tcp", "net/tcp6"].map(|name| self.0.read(name))
     }
 
     /// The threads, by their numbers.

@@ -159,6 +159,35 @@ pub fn marked_path(look: impl Fn(&PathAnswer)) {
     }
 }
 
+/// Four asked processes that hang: a shell waits for its child, which writes to a full pipe that only the shell reads;
+/// the first waits for an answer by a process that sleeps, the second for one of many writers.
+pub fn hanging(look: impl FnOnce(&Overview)) {
+    let trace = "
+        thread sh tid=10 blocked=interruptible call=61:0
+        thread cat tid=20 parent=10 blocked=interruptible call=1:1
+        thread curl tid=30 blocked=interruptible call=0:3
+        thread server tid=40 blocked=interruptible call=230:0
+        thread log tid=50 blocked=interruptible call=0:0
+        0 c0 idle started
+        1000 c0 idle stopped
+    ";
+    let mut events = wakepath_scenario::text::parse(trace).expect("a trace").events;
+    let place = events.len() - 1;
+    let ends = [
+        (20, "call 1 0x1\nreaders 10"),
+        (30, "call 0 0x3\npeer 40"),
+        (50, "call 0 0x0\nwriters 61 62 63 64 40"),
+    ];
+    let ends = ends.map(|(tid, text)| EventKind::Name(NameSpace::FarEnd, tid, text.as_bytes().into()));
+    let asked = [10, 30, 50].map(|pid| EventKind::Mark(wakepath_event::Mark::Target(Tid(pid))));
+    let more = ends.into_iter().chain(asked).map(|kind| wakepath_loaded::testing::event(0, 0, 0, kind));
+    events.splice(place..place, more);
+    match path(&wakepath_loaded::testing::read(&events), &PathQuery::default()) {
+        Ok(Answer::Overview(overview)) => look(&overview),
+        other => panic!("an overview, not {other:?}"),
+    }
+}
+
 /// Looks at the overview of all threads in a trace.
 pub fn overview_of(text: &str, look: impl FnOnce(&Overview)) {
     match path(&trace(text), &PathQuery::default()) {

@@ -12,6 +12,7 @@ mod hangs;
 mod headline;
 mod info;
 mod latency;
+mod open_chains;
 mod overview;
 mod path;
 mod requests;

@@ -127,7 +127,8 @@ impl Numbering {
                     NameSpace::Program
                     | NameSpace::Service
                     | NameSpace::ServiceInstance
-                    | NameSpace::Script => process_key(host, *number),
+                    | NameSpace::Script
+                    | NameSpace::FarEnd => process_key(host, *number),
                     NameSpace::ThreadAttribute => process_key(host, *number >> 8) << 8 | *number & 0xff,
                     NameSpace::BlockDevice => {
                         u32::try_from(*number).map_or(*number, |device| self.device(host, device).into())

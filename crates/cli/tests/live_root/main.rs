@@ -9,6 +9,7 @@ mod clash;
 mod contexts;
 mod doctor;
 mod epolls;
+mod far_ends;
 mod gave_up;
 mod go;
 mod hang;

@@ -42,6 +42,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("SERVICE_INSTANCE", 11),
     ("THREAD_ATTRIBUTE", 12),
     ("SCRIPT", 13),
+    ("FAR_END", 14),
 ];
 
 /// A mark's meaning: `event::Mark`.

@@ -6,8 +6,8 @@ use serde::Serialize;
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope};
 use wakepath_event::Tid;
-use wakepath_findings::{ThreadTimes, ThreadsHeadline};
-use wakepath_loaded::call_name;
+use wakepath_findings::{OpenChain, ThreadTimes, ThreadsHeadline, Way};
+use wakepath_loaded::{FarEndKind, call_name};
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};
@@ -28,6 +28,7 @@ pub fn overview(overview: &Overview, recording: &[String], out: &mut dyn Write) 
             scope: documents.scope(),
             deadlocks: overview.open.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
             still_waiting: overview.open.still_waiting.iter().map(hang).collect(),
+            open_chains: overview.chains.iter().map(|chain| documents.chain(chain)).collect(),
             idle_at_end: overview.open.idle,
             sleeping_at_end: overview.open.sleeping,
             undecided_at_end: overview.open.undecided,
@@ -47,10 +48,39 @@ struct OverviewJson {
     scope: ScopeJson,
     deadlocks: Vec<Vec<HangJson>>,
     still_waiting: Vec<HangJson>,
+    /// For asked processes: open waits, and the processes that could end them, from each asked thread on.
+    open_chains: Vec<OpenChainJson>,
     idle_at_end: usize,
     sleeping_at_end: usize,
     undecided_at_end: usize,
     threads: Vec<ThreadJson>,
+}
+
+#[derive(Serialize)]
+struct OpenChainJson {
+    waits: Vec<OpenEndJson>,
+    /// The process that could end the last wait, if it waits for nothing known.
+    last: Option<LastJson>,
+    circle: bool,
+}
+
+#[derive(Serialize)]
+struct OpenEndJson {
+    #[serde(flatten)]
+    wait: HangJson,
+    ends: Vec<EndJson>,
+}
+
+#[derive(Serialize)]
+struct EndJson {
+    way: &'static str,
+    pids: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct LastJson {
+    pid: u32,
+    wait: Option<HangJson>,
 }
 
 /// The sentence, and the thread to ask about first.
@@ -116,6 +146,34 @@ impl Documents<'_> {
         OverviewHeadlineJson { code, text: overview_headline(self.0).into_plain(), who }
     }
 
+    fn chain(&self, chain: &OpenChain) -> OpenChainJson {
+        let Overview { head, recorded, to, .. } = self.0;
+        let hang = |hang: &Hang| hang_document(recorded, head, hang, *to);
+        let end = |(way, pids): &(Way, Vec<Tid>)| EndJson {
+            way: match way {
+                Way::Child => "child",
+                Way::AtStart(FarEndKind::Writers) => "writers",
+                Way::AtStart(FarEndKind::Readers) => "readers",
+                Way::AtStart(FarEndKind::Peer) => "peer",
+                Way::AtStart(FarEndKind::Listener) => "listener",
+                Way::AtStart(FarEndKind::Holder) => "holder",
+                Way::AtStart(FarEndKind::Unsearched) => "unsearched",
+            },
+            pids: pids.iter().map(|pid| pid.number()).collect(),
+        };
+        let waits = chain.waits.iter();
+        OpenChainJson {
+            waits: waits
+                .map(|wait| OpenEndJson { wait: hang(&wait.hang), ends: wait.ends.iter().map(end).collect() })
+                .collect(),
+            last: chain
+                .last
+                .as_ref()
+                .map(|(pid, wait)| LastJson { pid: pid.number(), wait: wait.as_ref().map(hang) }),
+            circle: chain.is_circle,
+        }
+    }
+
     fn scope(&self) -> ScopeJson {
         let Overview { head, recorded, from, to, .. } = self.0;
         let [from_ns, to_ns] = [from, to].map(|at| since_origin(head, *at));
@@ -162,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::json::shape::{document, golden};
-    use crate::sample::{DEADLOCK, KILLED, overview_of};
+    use crate::sample::{DEADLOCK, KILLED, hanging, overview_of};
 
     #[test]
     fn documents_keep_the_contract() {
@@ -191,6 +249,31 @@ mod tests {
                 &expect_test::expect_file!["../../tests/golden/overview_of_killed_threads.json"],
             );
             assert_eq!(document["deadlocks"][0][1]["signal"]["name"], "SIGINT");
+        });
+    }
+
+    #[test]
+    fn an_open_wait_has_the_processes_that_could_end_it() {
+        hanging(|answer| {
+            let document = document(include_str!("../../contract/overview.txt"), |out| {
+                overview(answer, &["a.rec".into()], out)
+            });
+            let chains = document["open_chains"].as_array().expect("a list");
+            let told = chains.iter().map(|chain| {
+                let waits = chain["waits"].as_array().expect("a list").iter();
+                let waits: Vec<String> =
+                    waits.map(|wait| format!("{} {}", wait["tid"], wait["ends"])).collect();
+                format!("{} last={} {}", waits.join("; "), chain["last"]["pid"], chain["circle"])
+            });
+            assert_eq!(
+                told.collect::<Vec<_>>(),
+                [
+                    r#"10 [{"pids":[20],"way":"child"}]; 20 [{"pids":[10],"way":"readers"}] last=null true"#,
+                    r#"30 [{"pids":[40],"way":"peer"}] last=40 false"#,
+                    r#"50 [{"pids":[61,62,63,64,40],"way":"writers"}] last=null false"#,
+                ]
+            );
+            assert_eq!(chains[1]["last"]["wait"]["call"], "clock_nanosleep");
         });
     }
 }

@@ -8,6 +8,7 @@ use wakepath_event::Tid;
 use wakepath_findings::{ThreadTimes, ThreadsHeadline};
 
 use super::hangs::{deadlocks, open_wait};
+use super::open_chains::{first_chain, open_chains};
 use super::{Source, cost, footer, when};
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, them};
@@ -28,6 +29,7 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
     screen.wrapped(0, headline(overview));
     screen.wrapped(0, Line::faint(when(&overview.head, overview.from, overview.to)));
     screen.blank();
+    open_chains(&mut screen, overview);
     still_waiting(&mut screen, overview);
     table(&mut screen, overview);
     screen.blank();
@@ -72,6 +74,7 @@ pub fn headline(overview: &Overview) -> Line {
     line.push(Style::Normal, format!(", {span}, {}: ", count(overview.threads.len() as u64, "thread")));
     match overview.headline() {
         ThreadsHeadline::Deadlocked => line.push(Style::Warning, "deadlocked"),
+        _ if let Some(chain) = first_chain(overview) => line.push(Style::Warning, chain),
         ThreadsHeadline::StillWaiting(open) => {
             let number = if open == 1 { String::from("one") } else { open.to_string() };
             line.push(Style::Warning, format!("{number} still waiting at the end"));
@@ -86,7 +89,11 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
     deadlocks(screen, overview.recorded, &overview.open.deadlocks, overview.to);
     let in_cycle =
         |hang: &&Hang| !overview.open.deadlocks.iter().flatten().any(|other| other.thread == hang.thread);
-    let open: Vec<_> = overview.open.still_waiting.iter().filter(in_cycle).collect();
+    // These have their lines already.
+    let in_chain =
+        |hang: &&Hang| overview.chains.iter().any(|chain| chain.waits[0].hang.thread == hang.thread);
+    let open = overview.open.still_waiting.iter().filter(in_cycle).filter(|hang| !in_chain(hang));
+    let open: Vec<_> = open.collect();
     if open.is_empty() {
         return;
     }

@@ -1,0 +1,110 @@
+//! A process that hangs already: who could end its wait, by the ends of pipes, connections and locks, and by children.
+//! Each cause has a twin in which another process could end the wait too, or in which nobody has an end.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wakepath_harness::live::{Beside, place, record};
+
+/// A script for the shell, in the folder; its process sleeps soon.
+fn shell(folder: &Path, script: &str) -> Beside {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    asleep(command.spawn().expect("a shell"))
+}
+
+fn python(folder: &Path, text: &str) -> Beside {
+    let mut command = Command::new("python3");
+    asleep(command.args(["-c", text]).current_dir(folder).stdout(Stdio::null()).spawn().expect("python3"))
+}
+
+/// Waits until the process has slept for a while: its wait is the expected one then.
+fn asleep(child: Child) -> Beside {
+    let (began, mut since) = (Instant::now(), Instant::now());
+    let stat = format!("/proc/{}/stat", child.id());
+    while since.elapsed() < Duration::from_millis(600) {
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not hang");
+        std::thread::sleep(Duration::from_millis(20));
+        if !std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") S ")) {
+            since = Instant::now();
+        }
+    }
+    Beside(child)
+}
+
+/// The answer for a process, in one line.
+fn asked(process: &Beside, folder: &Path) -> String {
+    let (answer, _) = record(folder, &["-p", &process.0.id().to_string(), "-d", "300ms"], 0);
+    answer.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_read_of_a_fifo_names_each_process_that_could_write_and_no_other() {
+    let Some(folder) = place("a hanging read names the writers of its pipe") else { return };
+    assert!(Command::new("mkfifo").arg(folder.join("f")).status().expect("mkfifo").success());
+    let _writer = shell(&folder, "exec 3<>f; exec sleep 61.7");
+    let reader = shell(&folder, "exec cat f");
+    let said = asked(&reader, &folder);
+    assert!(said.contains("in read on a pipe that sleep (") && said.contains(") writes"), "{said}");
+    assert!(said.contains("s in clock_nanosleep") && !said.contains("wait for each other"), "{said}");
+    // The twin: a second process could write as well.
+    let _second = shell(&folder, "exec 3>f; exec sleep 61.8");
+    let said = asked(&reader, &folder);
+    assert!(said.contains("on a pipe that sleep (") && said.contains(") and sleep ("), "{said}");
+}
+
+#[test]
+fn a_full_pipe_between_a_parent_and_the_child_that_it_waits_for_is_a_circle_unless_another_reads() {
+    let Some(folder) = place("a pipe that nobody empties is a circle") else { return };
+    const PARENT: &str = "import subprocess\nchild = subprocess.Popen(['cat', '/dev/zero'], stdout=subprocess.PIPE)\nMORE\nchild.wait()\n";
+    let parent = python(&folder, &PARENT.replace("MORE", ""));
+    let said = asked(&parent, &folder);
+    assert!(said.contains("in wait4 for its child cat ("), "{said}");
+    assert!(said.contains("that python3 (") && said.contains("they wait for each other"), "{said}");
+    let parent =
+        python(&folder, &PARENT.replace("MORE", "subprocess.Popen(['sleep', '61.9'], stdin=child.stdout)"));
+    let said = asked(&parent, &folder);
+    assert!(!said.contains("they wait for each other"), "another process could read: {said}");
+}
+
+#[test]
+fn a_connection_within_the_host_names_the_process_at_its_other_end() {
+    let Some(folder) = place("a hanging request names the server's process") else { return };
+    const SERVER: &str = "import socket, time\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen(5)\n\
+        open('port', 'w').write(str(s.getsockname()[1]))\nACCEPT\ntime.sleep(61)\n";
+    const CLIENT: &str =
+        "import socket\ns = socket.create_connection(('127.0.0.1', int(open('port').read())))\ns.recv(9)\n";
+    for (accept, expected) in
+        [("c, _ = s.accept()", "whose other end python3 ("), ("", "on a connection that python3 (")]
+    {
+        std::fs::remove_file(folder.join("port")).ok();
+        let server = Beside(
+            Command::new("python3")
+                .args(["-c", &SERVER.replace("ACCEPT", accept)])
+                .current_dir(&*folder)
+                .spawn()
+                .expect("python3"),
+        );
+        let began = Instant::now();
+        while std::fs::read_to_string(folder.join("port")).map_or(true, |port| port.is_empty()) {
+            assert!(began.elapsed() < Duration::from_secs(20), "no server");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let said = asked(&python(&folder, CLIENT), &folder);
+        let server = format!("{expected}{})", server.0.id());
+        assert!(said.contains(&server), "{server}: {said}");
+    }
+}
+
+#[test]
+fn a_lock_of_a_file_names_its_holder_and_its_child_and_a_free_lock_nobody() {
+    let Some(folder) = place("a hanging flock names the holder") else { return };
+    let holder = shell(&folder, "exec flock l sleep 61.5");
+    let said = asked(&shell(&folder, "exec flock l true"), &folder);
+    let expected = format!("in flock of l whose lock flock ({}) took", holder.0.id());
+    assert!(said.contains(&expected) && said.contains("in wait4 for its child sleep ("), "{said}");
+    // The twin waits for its own child alone.
+    let said = asked(&shell(&folder, "exec flock other sleep 61.6"), &folder);
+    assert!(!said.contains("whose lock") && said.contains("for its child sleep ("), "{said}");
+}

@@ -1,0 +1,313 @@
+//! Who could end the waits in which the asked processes already are: the processes at the other end of a pipe, of a
+//! FIFO or of a connection within this host, and the holder of a file's lock.
+//!
+//! Read once, at the start, while this process still has the rights: a wait that goes on to the end has no event. One
+//! pass over all processes' descriptors finds all the ends. It takes a microsecond for each descriptor, is given up
+//! when it took [`MAX_CPU`], and changes nothing in any process.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use wakepath_event::NameSpace;
+use wakepath_process::{OpenedObject, Process, processes};
+
+use crate::names::Name;
+
+/// The CPU time after which the search is given up.
+const MAX_CPU: Duration = Duration::from_millis(200);
+/// The processes whose waits are looked at: the asked processes, and those at the other ends.
+const MAX_PROCESSES: usize = 64;
+/// The descriptors that are read of a set for poll.
+const MAX_POLLED: u64 = 16;
+
+/// Something that another process can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// Bytes in a pipe.
+    Bytes(OpenedObject),
+    /// Room in a pipe.
+    Room(OpenedObject),
+    /// Anything on a socket.
+    Answer(OpenedObject),
+    /// A file's lock.
+    Lock,
+}
+
+/// The far ends of the waits in which these processes are, and of the waits of the processes there.
+pub(crate) fn far_ends(targets: &[u32]) -> Vec<Name> {
+    let began = cpu_time();
+    let mut names = Vec::new();
+    let mut asked: Vec<u32> = targets.to_vec();
+    let mut seen: BTreeSet<u32> = BTreeSet::new();
+    let mut table = None;
+    while let Some(pid) = asked.pop() {
+        if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
+            continue;
+        }
+        let Ok(process) = Process::open(pid) else { continue };
+        asked.extend(process.children());
+        for (tid, call, awaited) in waits(&process) {
+            // Most processes wait for nothing that another process gives: then nothing is searched.
+            let table =
+                table.get_or_insert_with(|| Table::read(|| cpu_time().saturating_sub(began) > MAX_CPU));
+            let lines: Vec<String> = match table {
+                None => vec![String::from("unsearched")],
+                Some(table) => {
+                    awaited.iter().filter_map(|one| table.far_end(&process, *one, &mut asked)).collect()
+                }
+            };
+            if !lines.is_empty() {
+                let text = format!("call {} {:#x}\n{}", call.0, call.1, lines.join("\n"));
+                names.push((NameSpace::FarEnd, tid.into(), text.into_bytes().into()));
+            }
+        }
+    }
+    names
+}
+
+/// The CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A system call's number and first argument.
+type BlockedCall = (u32, u64);
+
+/// The process's threads that wait for something which another process can give, with their calls.
+fn waits(process: &Process) -> Vec<(u32, BlockedCall, Vec<Awaited>)> {
+    let waits = process.tasks().unwrap_or_default().into_iter().filter_map(|tid| {
+        let text = process.task(tid).and_then(|task| task.system_call()).ok()?;
+        let (call, awaited) = awaited(process, &text)?;
+        (!awaited.is_empty()).then_some((tid, call, awaited))
+    });
+    waits.collect()
+}
+
+/// What a blocked call waits for: its number and arguments as the kernel writes them, `7 0x7ffd1c 0x2 0x3e8`.
+fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)> {
+    let mut words = text.split_whitespace();
+    let number: u32 = words.next()?.parse().ok()?;
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (first, second) = (argument()?, argument()?);
+    let object = |reads: bool| -> Vec<Awaited> {
+        let object = u32::try_from(first).ok().and_then(|fd| process.object(fd));
+        object.into_iter().map(|object| on_object(object, reads)).collect()
+    };
+    let awaited = match number {
+        // read, readv, recvfrom, recvmsg; write, writev, sendto, sendmsg.
+        0 | 19 | 45 | 47 => object(true),
+        1 | 20 | 44 | 46 => object(false),
+        // flock; fcntl with F_SETLKW and F_OFD_SETLKW.
+        73 => vec![Awaited::Lock],
+        72 if second == 7 || second == 38 => vec![Awaited::Lock],
+        // poll and ppoll.
+        7 | 271 => polled(process, first, second.min(MAX_POLLED)),
+        _ => Vec::new(),
+    };
+    Some(((number, first), awaited))
+}
+
+const fn on_object(object: OpenedObject, reads: bool) -> Awaited {
+    match (object.is_socket, reads) {
+        (true, _) => Awaited::Answer(object),
+        (false, true) => Awaited::Bytes(object),
+        (false, false) => Awaited::Room(object),
+    }
+}
+
+/// The pipes and sockets in an array of `struct pollfd` in the process's memory.
+fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
+    const POLLIN: u16 = 1;
+    const BYTES: u64 = 8;
+    let mut bytes = vec![0; (count * BYTES) as usize];
+    let read = process.memory().ok().and_then(|memory| memory.read(array, &mut bytes).ok());
+    let entries = bytes.chunks_exact(BYTES as usize).filter(|_| read.is_some());
+    let found = entries.filter_map(|entry| {
+        let fd = u32::from_ne_bytes(entry[..4].try_into().ok()?);
+        let events = u16::from_ne_bytes(entry[4..6].try_into().ok()?);
+        Some(on_object(process.object(fd)?, events & POLLIN != 0))
+    });
+    found.collect()
+}
+
+/// All processes' pipes and sockets.
+struct Table {
+    /// The processes and descriptors that have an object open.
+    open: HashMap<OpenedObject, Vec<(u32, u32)>>,
+    /// The kernel's list of locks.
+    locks: String,
+}
+
+impl Table {
+    /// `None` if `is_enough` says so first.
+    fn read(is_enough: impl Fn() -> bool) -> Option<Self> {
+        let mut open: HashMap<OpenedObject, Vec<(u32, u32)>> = HashMap::new();
+        for pid in processes() {
+            if is_enough() {
+                return None;
+            }
+            // Others end meanwhile.
+            let opened = Process::open(pid).and_then(|process| process.opened()).unwrap_or_default();
+            for one in opened {
+                open.entry(one.object).or_default().push((pid, one.number));
+            }
+        }
+        Some(Self { open, locks: std::fs::read_to_string("/proc/locks").unwrap_or_default() })
+    }
+
+    /// A line about the processes that could end the wait: `writers 31757 31760`. They are added to `asked`.
+    fn far_end(&self, process: &Process, awaited: Awaited, asked: &mut Vec<u32>) -> Option<String> {
+        let (kind, found) = match awaited {
+            Awaited::Bytes(pipe) => ("writers", self.ends(pipe, |access| access.writes)),
+            Awaited::Room(pipe) => ("readers", self.ends(pipe, |access| access.reads)),
+            Awaited::Answer(socket) => {
+                let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
+                let (kind, inode) = peer(&tables, socket.inode)?;
+                (kind, self.holders(OpenedObject { inode, ..socket }))
+            }
+            Awaited::Lock => {
+                let holder = lock_holder(&self.locks, process.pid())?;
+                // The kernel names the process that took the lock: a child may have it, or nobody.
+                Process::open(holder).ok()?;
+                ("holder", BTreeSet::from([holder]))
+            }
+        };
+        asked.extend(&found);
+        let pids: String = found.iter().map(|pid| format!(" {pid}")).collect();
+        Some(format!("{kind}{pids}"))
+    }
+
+    fn holders(&self, object: OpenedObject) -> BTreeSet<u32> {
+        self.open.get(&object).into_iter().flatten().map(|&(pid, _)| pid).collect()
+    }
+
+    /// The processes that have such an end of a pipe open.
+    fn ends(&self, pipe: OpenedObject, is_end: impl Fn(wakepath_process::Access) -> bool) -> BTreeSet<u32> {
+        let open = self.open.get(&pipe).into_iter().flatten();
+        let has_it = |&&(pid, fd): &&(u32, u32)| {
+            let access = Process::open(pid).and_then(|process| process.access(fd));
+            access.ok().flatten().is_some_and(&is_end)
+        };
+        open.filter(has_it).map(|&(pid, _)| pid).collect()
+    }
+}
+
+/// A row in the kernel's table of TCP sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TcpSocket<'a> {
+    local: (&'a str, &'a str),
+    remote: (&'a str, &'a str),
+    listens: bool,
+    inode: u64,
+}
+
+/// The rows in a table: `0: 0100007F:4675 0100007F:A2C4 01 00000000:00000000 00:00000000 00000000 0 0 31657 …`.
+fn tcp_sockets(text: &str) -> impl Iterator<Item = TcpSocket<'_>> {
+    text.lines().skip(1).filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let mut end = || {
+            let (address, port) = words.next()?.split_once(':')?;
+            // An IPv4 address in IPv6 is the same address.
+            Some((address.strip_prefix("0000000000000000FFFF0000").unwrap_or(address), port))
+        };
+        let (local, remote) = (end()?, end()?);
+        let listens = words.next()? == "0A";
+        let inode = words.nth(5)?.parse().ok()?;
+        Some(TcpSocket { local, remote, listens, inode })
+    })
+}
+
+/// The socket at the other end of a connection within this host; else, for a connection that no process has accepted
+/// yet, the listening socket.
+fn peer(tables: &[Vec<u8>; 2], inode: u64) -> Option<(&'static str, u64)> {
+    let texts = tables.each_ref().map(|table| std::str::from_utf8(table).unwrap_or_default());
+    let all: Vec<_> = texts.into_iter().flat_map(tcp_sockets).collect();
+    let own = all.iter().find(|socket| socket.inode == inode && !socket.listens)?;
+    let other =
+        all.iter().find(|other| !other.listens && (other.local, other.remote) == (own.remote, own.local));
+    if let Some(other) = other.filter(|other| other.inode != 0) {
+        return Some(("peer", other.inode));
+    }
+    let is_any = |address: &str| address.bytes().all(|byte| byte == b'0');
+    let (address, port) = own.remote;
+    let listens_there = |other: &&TcpSocket<'_>| {
+        other.listens && other.local.1 == port && (other.local.0 == address || is_any(other.local.0))
+    };
+    all.iter().find(listens_there).map(|listener| ("listener", listener.inode))
+}
+
+/// The process that took the lock for which `waiter` waits, in the kernel's list: a waiter's line has an arrow, and
+/// the holder's line the same number before it. `None` if the process waits for none, or for several.
+fn lock_holder(locks: &str, waiter: u32) -> Option<u32> {
+    // `2: -> FLOCK ADVISORY WRITE 31396 fe:00:3932 0 EOF`; the holder's line has no arrow.
+    let rows = locks.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let number = words.next()?;
+        let rest: Vec<&str> = words.collect();
+        let waits = rest.first() == Some(&"->");
+        let pid: i64 = rest.get(usize::from(waits) + 3)?.parse().ok()?;
+        Some((number, waits, pid))
+    });
+    let rows: Vec<_> = rows.collect();
+    let mut own = rows.iter().filter(|(_, waits, pid)| *waits && *pid == i64::from(waiter));
+    let (Some((number, ..)), None) = (own.next(), own.next()) else { return None };
+    let holder = rows.iter().find(|(other, waits, _)| other == number && !waits)?;
+    u32::try_from(holder.2).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_has_the_holder_whose_line_has_the_waiters_number() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 600 fe:00:1 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 700 fe:00:2 0 EOF\n\
+                     2: -> POSIX  ADVISORY  WRITE 701 fe:00:2 0 9\n\
+                     2: -> POSIX  ADVISORY  READ 702 fe:00:2 0 9\n\
+                     3: OFDLCK ADVISORY  WRITE -1 fe:00:3 0 EOF\n\
+                     3: -> OFDLCK ADVISORY  WRITE 703 fe:00:3 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 800 fe:00:4 0 EOF\n\
+                     4: -> FLOCK  ADVISORY  WRITE 701 fe:00:4 0 EOF\n";
+        let holder = |waiter| lock_holder(locks, waiter);
+        assert_eq!([holder(702), holder(700), holder(600), holder(9)], [Some(700), None, None, None]);
+        assert_eq!(holder(703), None, "an open-file lock names no process");
+        assert_eq!(holder(701), None, "two of its threads wait");
+        assert_eq!(lock_holder("x\n1:\n2: ->\n", 1), None);
+    }
+
+    #[test]
+    fn a_connection_within_the_host_has_a_peer_or_the_listener_that_did_not_accept_it() {
+        let row = |local: &str, remote: &str, state: &str, inode: u64| {
+            format!(
+                "   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000  0  0 {inode} 1 0\n"
+            )
+        };
+        let v4 = String::from("  sl  local_address\n")
+            + &row("0100007F:A2C4", "0100007F:4675", "01", 11)
+            + &row("0100007F:A2C5", "0100007F:4676", "01", 12)
+            + &row("0100007F:4676", "0100007F:A2C5", "01", 0)
+            + &row("0100007F:A2C6", "08080808:01BB", "01", 13)
+            + &row("00000000:4676", "00000000:0000", "0A", 22);
+        let v6 = String::from("  sl  local_address\n")
+            + &row(
+                "0000000000000000FFFF00000100007F:4675",
+                "0000000000000000FFFF00000100007F:A2C4",
+                "01",
+                21,
+            );
+        let tables = [v4.into_bytes(), v6.into_bytes()];
+        assert_eq!(peer(&tables, 11), Some(("peer", 21)), "IPv4 within IPv6");
+        assert_eq!(peer(&tables, 21), Some(("peer", 11)));
+        assert_eq!(peer(&tables, 12), Some(("listener", 22)), "nobody has accepted it");
+        assert_eq!([peer(&tables, 13), peer(&tables, 22), peer(&tables, 99)], [None; 3]);
+        assert_eq!(peer(&[b"\xff".to_vec(), b"a\nb c d e\n".to_vec()], 11), None);
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_is_given_up() {
+        assert!(Table::read(|| true).is_none());
+        assert!(Table::read(|| false).is_some());
+    }
+}

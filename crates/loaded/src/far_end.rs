@@ -1,0 +1,112 @@
+//! The processes that could end a thread's wait, as they were at the recording's start.
+
+use wakepath_event::Tid;
+
+/// The way in which processes could end a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FarEndKind {
+    /// They have an end of the awaited pipe for writing.
+    Writers,
+    /// They have an end of the full pipe for reading.
+    Readers,
+    /// They have the other end of the connection.
+    Peer,
+    /// They have the listening socket; none has accepted the connection.
+    Listener,
+    /// It took the lock.
+    Holder,
+    /// There were too many descriptors to search.
+    Unsearched,
+}
+
+/// The far ends of what a thread waited for at the recording's start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarEnds {
+    /// The number of its system call.
+    pub call: u32,
+    /// The call's first argument.
+    pub argument: u64,
+    /// A far end for each thing that it waited for.
+    pub ends: Vec<FarEnd>,
+}
+
+/// The far end of a thing that a thread waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarEnd {
+    /// The way.
+    pub kind: FarEndKind,
+    /// The processes; none if there is no such process on this host.
+    pub processes: Vec<Tid>,
+}
+
+/// The most processes of a far end; a recording's further ones are left out.
+const MAX_PROCESSES: usize = 64;
+
+impl FarEnds {
+    /// The far ends in a recorded text, `call 7 0x7ffd` and a line for each; lines that make no sense are left out.
+    /// `thread` is the waiting thread, on whose host the processes are.
+    pub(crate) fn parse(text: &[u8], thread: Tid) -> Option<Self> {
+        let text = String::from_utf8_lossy(text);
+        let mut lines = text.lines();
+        let (call, argument) = lines.next()?.strip_prefix("call ")?.split_once(" 0x")?;
+        let (call, argument) = (call.parse().ok()?, u64::from_str_radix(argument, 16).ok()?);
+        Some(Self { call, argument, ends: lines.filter_map(|line| FarEnd::parse(line, thread)).collect() })
+    }
+}
+
+impl FarEnd {
+    fn parse(line: &str, thread: Tid) -> Option<Self> {
+        let mut words = line.split(' ');
+        let kind = match words.next()? {
+            "writers" => FarEndKind::Writers,
+            "readers" => FarEndKind::Readers,
+            "peer" => FarEndKind::Peer,
+            "listener" => FarEndKind::Listener,
+            "holder" => FarEndKind::Holder,
+            "unsearched" => FarEndKind::Unsearched,
+            _ => return None,
+        };
+        let numbers = words.take(MAX_PROCESSES).map(|word| word.parse::<u32>().ok());
+        let processes: Option<Vec<Tid>> =
+            numbers.map(|number| Some(Tid(number?).on(thread.host()))).collect();
+        Some(Self { kind, processes: processes? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_a_far_end_and_lines_that_make_no_sense_are_left_out() {
+        let end =
+            |kind, processes: &[u32]| FarEnd { kind, processes: processes.iter().map(|p| Tid(*p)).collect() };
+        let all = "call 7 0x1f\nwriters 5 6\nreaders\npeer 7\nlistener 8\nholder 9\nunsearched\nfriends 1\nwriters x\n\n";
+        assert_eq!(
+            FarEnds::parse(all.as_bytes(), Tid(3)).map(|all| (all.call, all.argument, all.ends)),
+            Some((
+                7,
+                31,
+                vec![
+                    end(FarEndKind::Writers, &[5, 6]),
+                    end(FarEndKind::Readers, &[]),
+                    end(FarEndKind::Peer, &[7]),
+                    end(FarEndKind::Listener, &[8]),
+                    end(FarEndKind::Holder, &[9]),
+                    end(FarEndKind::Unsearched, &[]),
+                ]
+            ))
+        );
+        let other = Tid(3).on(wakepath_event::HostIndex(1));
+        let there = FarEnds::parse(b"call 0 0x3\npeer 7", other).expect("ends").ends;
+        assert_eq!(there[0].processes, [Tid(7).on(wakepath_event::HostIndex(1))]);
+        let many = format!("call 0 0x3\nwriters{}", " 4".repeat(1_000));
+        assert_eq!(
+            FarEnds::parse(many.as_bytes(), Tid(3)).expect("ends").ends[0].processes.len(),
+            MAX_PROCESSES
+        );
+        for bad in ["", "peer 7", "call", "call 7", "call x 0x1", "call 7 0xz"] {
+            assert_eq!(FarEnds::parse(bad.as_bytes(), Tid(3)), None, "{bad}");
+        }
+    }
+}

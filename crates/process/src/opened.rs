@@ -1,0 +1,98 @@
+//! The descriptors that lead to other processes: pipes, FIFOs and sockets.
+
+use rustix::fs::{AtFlags, FileType, statat};
+
+use crate::directory::Directory;
+use crate::error::Error;
+use crate::text::number;
+
+/// An open pipe, FIFO or socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// The descriptor's number.
+    pub number: u32,
+    /// The pipe, FIFO or socket; the same for all who have it open.
+    pub object: OpenedObject,
+}
+
+/// A pipe, FIFO or socket, by its device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpenedObject {
+    /// Whether it is a socket; else a pipe or a FIFO.
+    pub is_socket: bool,
+    /// The device.
+    pub device: u64,
+    /// The inode on the device.
+    pub inode: u64,
+}
+
+/// The ends of a pipe that a descriptor has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// It may read.
+    pub reads: bool,
+    /// It may write.
+    pub writes: bool,
+}
+
+pub(crate) fn opened(directory: &Directory) -> Result<Vec<Opened>, Error> {
+    let numbers = directory.numbers("fd")?.into_iter();
+    Ok(numbers.filter_map(|number| Some(Opened { number, object: object(directory, number)? })).collect())
+}
+
+/// The object behind a descriptor; `None` if it is something else, or closed.
+pub(crate) fn object(directory: &Directory, number: u32) -> Option<OpenedObject> {
+    // Through the link in `/proc`, which opens nothing.
+    let found = statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty()).ok()?;
+    let is_socket = match FileType::from_raw_mode(found.st_mode) {
+        FileType::Socket => true,
+        FileType::Fifo => false,
+        _ => return None,
+    };
+    Some(OpenedObject { is_socket, device: found.st_dev, inode: found.st_ino })
+}
+
+/// The access in a descriptor's `fdinfo`: its flags are octal, as `open` takes them.
+pub(crate) fn access(text: &[u8]) -> Option<Access> {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let flags = number(lines.find_map(|line| line.strip_prefix(b"flags:"))?.trim_ascii(), 8)?;
+    let mode = flags & 3;
+    Some(Access { reads: mode != 1, writes: mode != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Process;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_pipe_has_an_end_for_reading_and_an_end_for_writing() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let (out, other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let own = Process::own().expect("this process");
+        let all = own.opened().expect("its descriptors");
+        let find = |fd: i32| all.iter().find(|one| one.number == fd as u32).map(|one| one.object);
+        let (read, write) = (find(reader.as_raw_fd()), find(writer.as_raw_fd()));
+        assert!(read.is_some() && read == write, "one pipe: {read:?} {write:?}");
+        assert_eq!(read.map(|pipe| pipe.is_socket), Some(false));
+        let [one, two] = [&out, &other].map(|socket| find(socket.as_raw_fd()).expect("a socket"));
+        assert!(one.is_socket && one != two);
+        let access = |fd: i32| own.access(fd as u32).expect("its flags").expect("flags");
+        assert_eq!(access(reader.as_raw_fd()), Access { reads: true, writes: false });
+        assert_eq!(access(writer.as_raw_fd()), Access { reads: false, writes: true });
+        assert_eq!(access(out.as_raw_fd()), Access { reads: true, writes: true });
+        let file = std::fs::File::open("/proc/self/stat").expect("a file");
+        assert_eq!(find(file.as_raw_fd()), None, "a file leads to nobody");
+    }
+
+    #[test]
+    fn flags_are_octal_and_other_text_has_none() {
+        let both = Access { reads: true, writes: true };
+        assert_eq!(access(b"pos:\t0\nflags:\t0100002\nmnt_id:\t15\n"), Some(both));
+        assert_eq!(access(b"flags:\t0100001"), Some(Access { reads: false, writes: true }));
+        for text in [&b""[..], b"flags:", b"flags:\t9", b"flag:\t0"] {
+            assert_eq!(access(text), None, "{}", String::from_utf8_lossy(text));
+        }
+    }
+}
