@@ -223,7 +223,7 @@ fn tcp_sockets(text: &str) -> impl Iterator<Item = TcpSocket<'_>> {
 fn peer(tables: &[Vec<u8>; 2], inode: u64) -> Option<(&'static str, u64)> {
     let texts = tables.each_ref().map(|table| std::str::from_utf8(table).unwrap_or_default());
     let all: Vec<_> = texts.into_iter().flat_map(tcp_sockets).collect();
-    let own = all.iter().find(|socket| socket.inode == inode && !socket.listens)?;
+    let own = all.iter().find(|socket| socket.inode == inode)?;
     let other =
         all.iter().find(|other| !other.listens && (other.local, other.remote) == (own.remote, own.local));
     if let Some(other) = other.filter(|other| other.inode != 0) {
@@ -275,6 +275,11 @@ mod tests {
         assert_eq!(holder(703), None, "an open-file lock names no process");
         assert_eq!(holder(701), None, "two of its threads wait");
         assert_eq!(lock_holder("x\n1:\n2: ->\n", 1), None);
+        assert_eq!(
+            lock_holder("5: -> FLOCK ADVISORY WRITE 901 fe:00:5 0 EOF\n", 901),
+            None,
+            "it ended meanwhile"
+        );
     }
 
     #[test]

@@ -116,8 +116,7 @@ fn is_same_call(ends: &FarEnds, hang: &Hang) -> bool {
     const POLL: u32 = 7;
     const PPOLL: u32 = 271;
     hang.call.is_some_and(|call| {
-        call.number == ends.call
-            && (hang.began_before || [POLL, PPOLL].contains(&call.number) || call.arg0 == ends.argument)
+        call.number == ends.call && ([POLL, PPOLL].contains(&call.number) || call.arg0 == ends.argument)
     })
 }
 
@@ -238,5 +237,44 @@ mod tests {
         let told = |call| told(&later(call), &[(20, "readers 30")], 20);
         assert_eq!(told("1:1"), "20 AtStart(Readers) [30]; last 30 waits");
         assert_eq!([told("1:2"), told("0:1")], ["", ""], "another descriptor, another call");
+    }
+
+    #[test]
+    fn a_later_poll_has_the_far_ends_of_the_first_since_its_record_has_no_address() {
+        let poll = TRACE.replace("call=1:1", "call=7:0x99");
+        let events = |text: &str| {
+            let mut events = wakepath_scenario::text::parse(&poll).expect("a trace").events;
+            let place = events.len() - 1;
+            let name = EventKind::Name(NameSpace::FarEnd, 20, text.as_bytes().into());
+            events.insert(place, event(0, 0, 0, name));
+            read(&events)
+        };
+        let count = |recorded: &Recorded, to: u64| {
+            open_chains(recorded, recorded.with_tid(Tid(20)), Stamp::from_ns(to)).len()
+        };
+        let [polled, other] = ["call 7 0x7ffd\npeer 30", "call 271 0x7ffd\npeer 30"].map(events);
+        assert_eq!([count(&polled, 1000), count(&other, 1000)], [1, 0]);
+        assert_eq!(count(&polled, 999), 0, "nothing is open before the end");
+    }
+
+    #[test]
+    fn a_child_that_ended_is_waited_for_no_more() {
+        let ended = TRACE.replace(
+            "0 c0 idle started",
+            "0 c0 idle started\n10 c0 sleeper waking cat\n20 c0 idle switch cat\n30 c0 cat exit\n40 c0 cat switch idle dead",
+        );
+        assert_eq!(told(&ended, &[], 10), "");
+    }
+
+    #[test]
+    fn a_chain_has_six_waits_at_most() {
+        let threads: String =
+            (10..20).map(|tid| format!("thread t{tid} tid={tid} blocked=interruptible call=1:1\n")).collect();
+        let trace = format!("{threads}0 c0 idle started\n1000 c0 idle stopped\n");
+        let next: Vec<String> = (11..21).map(|tid| format!("readers {tid}")).collect();
+        let names: Vec<(u32, &str)> = (10..).zip(next.iter().map(String::as_str)).collect();
+        let text = told(&trace, &names, 10);
+        assert_eq!(text.split("; ").count(), MAX_WAITS + 1, "{text}");
+        assert!(text.ends_with("last 16 waits"), "{text}");
     }
 }
