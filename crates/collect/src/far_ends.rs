@@ -1,4 +1,4 @@
-//! Who could end the waits in which the asked processes already are: the processes at the other end of a pipe, of a
+//! The processes able to end the waits in which the asked processes already are: those at the other end of a pipe, of a
 //! FIFO or of a connection within this host, and the holder of a file's lock.
 //!
 //! Read once, at the start, while this process still has the rights: a wait that goes on to the end has no event. One
@@ -84,7 +84,7 @@ fn waits(process: &Process) -> Vec<(u32, BlockedCall, Vec<Awaited>)> {
     waits.collect()
 }
 
-/// What a blocked call waits for: its number and arguments as the kernel writes them, `7 0x7ffd1c 0x2 0x3e8`.
+/// The things for which a blocked call waits, from its number and arguments as the kernel writes them: `7 0x7ffd1c 0x2 0x3e8`.
 fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)> {
     let mut words = text.split_whitespace();
     let number: u32 = words.next()?.parse().ok()?;

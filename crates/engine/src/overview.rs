@@ -30,7 +30,7 @@ pub struct Overview<'r> {
     pub threads: Vec<ThreadTimes>,
     /// These threads' open waits at the end, and their deadlocks that a signal ended in this time.
     pub open: OpenWaits,
-    /// For asked processes: open waits that other processes could end, the longest first.
+    /// For asked processes: open waits with the processes able to end them, the longest first.
     pub chains: Vec<OpenChain>,
     /// The recording, for everything else.
     pub recorded: &'r Recorded,

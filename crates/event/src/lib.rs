@@ -385,9 +385,9 @@ pub enum NameSpace {
     /// Key: tgid. Name: the script that the process's interpreter runs, at most 32 bytes, from its exec or fork on;
     /// empty if it runs none any more.
     Script = 13,
-    /// Key: tid of a thread that was blocked at the start. Name: `call`, the number and first argument of its call; then the
-    /// processes that could end its wait, a line for each thing that it waits for: `writers`, `readers`, `peer`, `listener` or `holder`, with the processes' numbers behind
-    /// it; `unsearched` if there were too many descriptors.
+    /// Key: tid of a thread blocked at the start. Name: `call`, its call's number and first argument; then the processes able
+    /// to end its wait, a line for each awaited thing: `writers`, `readers`, `peer`, `listener` or `holder`, with the
+    /// processes' numbers behind it; `unsearched` if there were too many descriptors.
     FarEnd = 14,
 }
 

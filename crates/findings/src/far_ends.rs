@@ -1,4 +1,4 @@
-//! Waits that nothing ended, and the processes that could end them, from the asked thread to the last that is known.
+//! Waits without an end, and the processes able to end them, from the asked thread to the last known process.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, hangs};
@@ -6,30 +6,30 @@ use wakepath_event::Tid;
 use wakepath_loaded::{FarEndKind, FarEnds, Recorded};
 use wakepath_wait_graph::ThreadIndex;
 
-/// The way from a waiting thread to a process that could end its wait.
+/// The way from a waiting thread to a process able to end its wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
-    /// As it was at the recording's start.
+    /// Known from the recording's start.
     AtStart(FarEndKind),
     /// The thread waits for its child's end.
     Child,
 }
 
-/// An open wait, and what could end it.
+/// An open wait, and its possible ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenEnd {
     /// The wait.
     pub hang: Hang,
-    /// The processes that could end it, by the way; never empty.
+    /// The processes able to end it, by the way; never empty.
     pub ends: Vec<(Way, Vec<Tid>)>,
 }
 
-/// The open waits from an asked thread on: each is in the process that alone could end the wait before it.
+/// The open waits from an asked thread on: each is in the only process able to end the wait before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenChain {
     /// The waits; never empty, the first is the asked thread's.
-    pub waits: Vec<OpenEnd>,
-    /// The only process that could end the last wait, if it waits for nothing that is known: its open wait, if any.
+    pub links: Vec<OpenEnd>,
+    /// The only process able to end the last wait, if it waits for nothing known: its open wait, if any.
     pub last: Option<(Tid, Option<Hang>)>,
     /// The last wait is for a process in the chain, which waits already.
     pub is_circle: bool,
@@ -38,8 +38,8 @@ pub struct OpenChain {
 /// The most waits in a chain.
 const MAX_WAITS: usize = 6;
 
-/// The chains of these threads, which are in an open wait at the recording's end; those of threads that wait for
-/// nothing known are left out. Longest wait first.
+/// The chains from these threads' waits at the recording's end, longest wait first. Threads without a known end are left
+/// out.
 pub fn open_chains(recorded: &Recorded, threads: &[ThreadIndex], at: Stamp<Reference>) -> Vec<OpenChain> {
     // A wait is open at the recording's end, and at no earlier time.
     if at < recorded.to().min(recorded.graph().to()) {
@@ -52,13 +52,13 @@ pub fn open_chains(recorded: &Recorded, threads: &[ThreadIndex], at: Stamp<Refer
 
 fn chain(recorded: &Recorded, open: &[Hang], first: Hang, at: Stamp<Reference>) -> Option<OpenChain> {
     let process = |thread| recorded.thread_at(thread, at).tgid;
-    let mut chain = OpenChain { waits: vec![open_end(recorded, first, at)?], last: None, is_circle: false };
-    while let Some(next) = chain.waits.last().and_then(only_process) {
-        if chain.waits.iter().any(|wait| process(wait.hang.thread) == Some(next)) {
+    let mut chain = OpenChain { links: vec![open_end(recorded, first, at)?], last: None, is_circle: false };
+    while let Some(next) = chain.links.last().and_then(only_process) {
+        if chain.links.iter().any(|wait| process(wait.hang.thread) == Some(next)) {
             chain.is_circle = true;
             break;
         }
-        // What the main thread waits for says something of the process only if it has no other thread.
+        // The main thread's wait speaks for the process only if the process has no other thread.
         let threads = recorded
             .graph()
             .threads()
@@ -68,7 +68,7 @@ fn chain(recorded: &Recorded, open: &[Hang], first: Hang, at: Stamp<Reference>) 
             recorded.leader(next, at).and_then(|leader| open.iter().find(|hang| hang.thread == leader));
         let waits = waits.filter(|_| is_alone).cloned();
         match waits.clone().and_then(|hang| open_end(recorded, hang, at)) {
-            Some(further) if chain.waits.len() < MAX_WAITS => chain.waits.push(further),
+            Some(further) if chain.links.len() < MAX_WAITS => chain.links.push(further),
             _ => {
                 chain.last = Some((next, waits));
                 break;
@@ -78,7 +78,7 @@ fn chain(recorded: &Recorded, open: &[Hang], first: Hang, at: Stamp<Reference>) 
     Some(chain)
 }
 
-/// The only process that could end a wait.
+/// The only process able to end a wait.
 fn only_process(wait: &OpenEnd) -> Option<Tid> {
     match wait.ends.as_slice() {
         [(_, processes)] => match processes.as_slice() {
@@ -89,7 +89,7 @@ fn only_process(wait: &OpenEnd) -> Option<Tid> {
     }
 }
 
-/// The processes that could end a wait; `None` if nothing is known of them.
+/// The processes able to end a wait; `None` if none are known.
 fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<OpenEnd> {
     const WAIT4: u32 = 61;
     const WAITID: u32 = 247;
@@ -99,9 +99,9 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
             let children = children(recorded, thread.tgid?);
             (!children.is_empty()).then_some((Way::Child, children)).into_iter().collect()
         }
-        // The ends were looked up at the start. A later wait is for the same if the call is.
+        // The ends were looked up at the start. A later wait in the same call has the same ends.
         Some(_) => {
-            let ends = recorded.survey.names.far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
+            let ends = recorded.names().far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
             let ends = ends.into_iter().flat_map(|ends| ends.ends);
             ends.map(|end| (Way::AtStart(end.kind), end.processes)).collect()
         }
@@ -110,8 +110,7 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
     (!ends.is_empty()).then_some(OpenEnd { hang, ends })
 }
 
-/// Whether a wait is in the call for which the far ends were looked up. A record of poll has its set in place of an
-/// argument.
+/// Whether a wait is in the call with these far ends. A record of poll has its set in place of an argument.
 fn is_same_call(ends: &FarEnds, hang: &Hang) -> bool {
     const POLL: u32 = 7;
     const PPOLL: u32 = 271;
@@ -120,7 +119,7 @@ fn is_same_call(ends: &FarEnds, hang: &Hang) -> bool {
     })
 }
 
-/// A process's children that live at the recording's end.
+/// A process's children, alive at the recording's end.
 fn children(recorded: &Recorded, process: Tid) -> Vec<Tid> {
     let graph = recorded.graph();
     let is_child = |(index, thread): &(ThreadIndex, &wakepath_wait_graph::Thread)| {
@@ -147,7 +146,7 @@ mod tests {
     ";
 
     /// The chain from thread 10 or 20, as text: `10 child 20; 20 readers 30; last 30`.
-    fn told(trace: &str, names: &[(u32, &str)], tid: u32) -> String {
+    fn words(trace: &str, names: &[(u32, &str)], tid: u32) -> String {
         let mut events = wakepath_scenario::text::parse(trace).expect("a trace").events;
         let place = events.len() - 1;
         let names = names.iter().map(|&(tid, text)| {
@@ -195,27 +194,30 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_leads_from_the_asked_thread_to_the_last_process_that_is_known() {
+    fn a_chain_leads_from_the_asked_thread_to_the_last_process_known() {
         let readers = [(20, "readers 30")];
-        assert_eq!(told(TRACE, &readers, 10), "10 Child [20]; 20 AtStart(Readers) [30]; last 30 waits");
-        assert_eq!(told(TRACE, &readers, 20), "20 AtStart(Readers) [30]; last 30 waits");
-        assert_eq!(told(TRACE, &[], 20), "", "nothing is known");
-        assert_eq!(told(TRACE, &[], 10), "10 Child [20]; last 20 waits");
-        assert_eq!(told(TRACE, &readers, 30), "", "it waits for a timer");
+        assert_eq!(words(TRACE, &readers, 10), "10 Child [20]; 20 AtStart(Readers) [30]; last 30 waits");
+        assert_eq!(words(TRACE, &readers, 20), "20 AtStart(Readers) [30]; last 30 waits");
+        assert_eq!(words(TRACE, &[], 20), "", "nothing is known");
+        assert_eq!(words(TRACE, &[], 10), "10 Child [20]; last 20 waits");
+        assert_eq!(words(TRACE, &readers, 30), "", "it waits for a timer");
     }
 
     #[test]
     fn a_circle_ends_where_it_began_and_several_processes_end_a_chain() {
-        assert_eq!(told(TRACE, &[(20, "readers 10")], 10), "10 Child [20]; 20 AtStart(Readers) [10]; circle");
-        assert_eq!(told(TRACE, &[(20, "readers 10 30")], 10), "10 Child [20]; 20 AtStart(Readers) [10, 30]");
+        assert_eq!(
+            words(TRACE, &[(20, "readers 10")], 10),
+            "10 Child [20]; 20 AtStart(Readers) [10]; circle"
+        );
+        assert_eq!(words(TRACE, &[(20, "readers 10 30")], 10), "10 Child [20]; 20 AtStart(Readers) [10, 30]");
         let two = "readers 10\npeer 30";
         assert_eq!(
-            told(TRACE, &[(20, two)], 20),
+            words(TRACE, &[(20, two)], 20),
             "20 AtStart(Readers) [10], AtStart(Peer) [30]",
             "poll waits for any of them"
         );
-        assert_eq!(told(TRACE, &[(20, "writers")], 20), "20 AtStart(Writers) []", "nobody");
-        assert_eq!(told(TRACE, &[(20, "readers 77")], 20), "20 AtStart(Readers) [77]; last 77 not known");
+        assert_eq!(words(TRACE, &[(20, "writers")], 20), "20 AtStart(Writers) []", "nobody");
+        assert_eq!(words(TRACE, &[(20, "readers 77")], 20), "20 AtStart(Readers) [77]; last 77 not known");
     }
 
     #[test]
@@ -224,7 +226,7 @@ mod tests {
             "0 c0 idle started",
             "thread pool tid=31 tgid=30 blocked=interruptible call=202:0x1000\n0 c0 idle started",
         );
-        assert_eq!(told(&more, &[(20, "peer 30")], 20), "20 AtStart(Peer) [30]; last 30 not known");
+        assert_eq!(words(&more, &[(20, "peer 30")], 20), "20 AtStart(Peer) [30]; last 30 not known");
     }
 
     #[test]
@@ -234,9 +236,9 @@ mod tests {
                 .replace("0 c0 idle started", "0 c0 idle started\n100 c0 idle switch cat\nLEAVES")
                 .replace("LEAVES", &format!("120 c0 cat switch idle blocked call={call}"))
         };
-        let told = |call| told(&later(call), &[(20, "readers 30")], 20);
-        assert_eq!(told("1:1"), "20 AtStart(Readers) [30]; last 30 waits");
-        assert_eq!([told("1:2"), told("0:1")], ["", ""], "another descriptor, another call");
+        let after = |call| words(&later(call), &[(20, "readers 30")], 20);
+        assert_eq!(after("1:1"), "20 AtStart(Readers) [30]; last 30 waits");
+        assert_eq!([after("1:2"), after("0:1")], ["", ""], "another descriptor, another call");
     }
 
     #[test]
@@ -263,7 +265,7 @@ mod tests {
             "0 c0 idle started",
             "0 c0 idle started\n10 c0 sleeper waking cat\n20 c0 idle switch cat\n30 c0 cat exit\n40 c0 cat switch idle dead",
         );
-        assert_eq!(told(&ended, &[], 10), "");
+        assert_eq!(words(&ended, &[], 10), "");
     }
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
         let trace = format!("{threads}0 c0 idle started\n1000 c0 idle stopped\n");
         let next: Vec<String> = (11..21).map(|tid| format!("readers {tid}")).collect();
         let names: Vec<(u32, &str)> = (10..).zip(next.iter().map(String::as_str)).collect();
-        let text = told(&trace, &names, 10);
+        let text = words(&trace, &names, 10);
         assert_eq!(text.split("; ").count(), MAX_WAITS + 1, "{text}");
         assert!(text.ends_with("last 16 waits"), "{text}");
     }

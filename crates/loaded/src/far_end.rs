@@ -1,15 +1,15 @@
-//! The processes that could end a thread's wait, as they were at the recording's start.
+//! Processes able to end a thread's wait, as they were at the recording's start.
 
 use wakepath_event::Tid;
 
 /// The way in which processes could end a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FarEndKind {
-    /// They have an end of the awaited pipe for writing.
+    /// They may write into the awaited pipe.
     Writers,
-    /// They have an end of the full pipe for reading.
+    /// They may read from the full pipe.
     Readers,
-    /// They have the other end of the connection.
+    /// They have the connection's other end.
     Peer,
     /// They have the listening socket; none has accepted the connection.
     Listener,
@@ -19,18 +19,18 @@ pub enum FarEndKind {
     Unsearched,
 }
 
-/// The far ends of what a thread waited for at the recording's start.
+/// The far ends in a thread's wait at the recording's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarEnds {
-    /// The number of its system call.
+    /// Its system call's number.
     pub call: u32,
     /// The call's first argument.
     pub argument: u64,
-    /// A far end for each thing that it waited for.
+    /// A far end for each awaited thing.
     pub ends: Vec<FarEnd>,
 }
 
-/// The far end of a thing that a thread waits for.
+/// An awaited thing's far end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarEnd {
     /// The way.
@@ -39,11 +39,11 @@ pub struct FarEnd {
     pub processes: Vec<Tid>,
 }
 
-/// The most processes of a far end; a recording's further ones are left out.
+/// The most processes in a far end; further processes are left out.
 const MAX_PROCESSES: usize = 64;
 
 impl FarEnds {
-    /// The far ends in a recorded text, `call 7 0x7ffd` and a line for each; lines that make no sense are left out.
+    /// The far ends in a recorded text, `call 7 0x7ffd` and a line for each; senseless lines are left out.
     /// `thread` is the waiting thread, on whose host the processes are.
     pub(crate) fn parse(text: &[u8], thread: Tid) -> Option<Self> {
         let text = String::from_utf8_lossy(text);
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_is_a_far_end_and_lines_that_make_no_sense_are_left_out() {
+    fn each_line_is_a_far_end_and_senseless_lines_are_left_out() {
         let end =
             |kind, processes: &[u32]| FarEnd { kind, processes: processes.iter().map(|p| Tid(*p)).collect() };
         let all = "call 7 0x1f\nwriters 5 6\nreaders\npeer 7\nlistener 8\nholder 9\nunsearched\nfriends 1\nwriters x\n\n";

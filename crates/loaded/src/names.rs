@@ -81,8 +81,8 @@ impl Names {
         }
     }
 
-    /// The processes that could end a thread's wait, as they were at the recording's start; `None` if they were not looked
-    /// up, or the thread waited for none.
+    /// Processes able to end a thread's wait, as they were at the recording's start; `None` if they were not looked up, or
+    /// the thread waited for none.
     pub fn far_ends(&self, thread: Tid) -> Option<FarEnds> {
         FarEnds::parse(self.named.get(&(NameSpace::FarEnd, thread.0.into()))?.bytes(), thread)
     }

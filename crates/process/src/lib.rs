@@ -173,7 +173,7 @@ impl Process {
         opened::object(&self.0, descriptor)
     }
 
-    /// The processes that its threads started and that live. Empty where the kernel does not list them.
+    /// Its threads' living children; empty where the kernel does not list them.
     pub fn children(&self) -> Vec<u32> {
         let tasks = self.tasks().unwrap_or_default().into_iter();
         let texts = tasks.filter_map(|tid| self.0.read(&format!("task/{tid}/children")).ok());
@@ -189,7 +189,7 @@ impl Process {
         Ok(opened::access(&self.0.read(&format!("fdinfo/{descriptor}"))?))
     }
 
-    /// The TCP sockets in its network namespace, as the text of the kernel's table for IPv4 and for IPv6.
+    /// The kernel's tables with the TCP sockets in its network namespace, as text: for IPv4, and for IPv6.
     pub fn tcp_sockets(&self) -> [Result<Vec<u8>, Error>; 2] {
         ["net/tcp", "net/tcp6"].map(|name| self.0.read(name))
     }

@@ -1,4 +1,4 @@
-//! The descriptors that lead to other processes: pipes, FIFOs and sockets.
+//! Descriptors with other processes behind them: pipes, FIFOs and sockets.
 
 use rustix::fs::{AtFlags, FileType, statat};
 
@@ -26,7 +26,7 @@ pub struct OpenedObject {
     pub inode: u64,
 }
 
-/// The ends of a pipe that a descriptor has.
+/// A descriptor's access to a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// It may read.

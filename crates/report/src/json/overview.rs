@@ -48,7 +48,7 @@ struct OverviewJson {
     scope: ScopeJson,
     deadlocks: Vec<Vec<HangJson>>,
     still_waiting: Vec<HangJson>,
-    /// For asked processes: open waits, and the processes that could end them, from each asked thread on.
+    /// For asked processes: open waits, and the processes able to end them, from each asked thread on.
     open_chains: Vec<OpenChainJson>,
     idle_at_end: usize,
     sleeping_at_end: usize,
@@ -59,7 +59,7 @@ struct OverviewJson {
 #[derive(Serialize)]
 struct OpenChainJson {
     waits: Vec<OpenEndJson>,
-    /// The process that could end the last wait, if it waits for nothing known.
+    /// The process able to end the last wait, if it waits for nothing known.
     last: Option<LastJson>,
     circle: bool,
 }
@@ -161,7 +161,7 @@ impl Documents<'_> {
             },
             pids: pids.iter().map(|pid| pid.number()).collect(),
         };
-        let waits = chain.waits.iter();
+        let waits = chain.links.iter();
         OpenChainJson {
             waits: waits
                 .map(|wait| OpenEndJson { wait: hang(&wait.hang), ends: wait.ends.iter().map(end).collect() })

@@ -1,4 +1,4 @@
-//! Open waits that other processes could end, as text.
+//! Open waits with the processes able to end them, as text.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::{Overview, Recorded};
@@ -11,16 +11,16 @@ use crate::screen::{Line, Screen, Style};
 use crate::units::them;
 use crate::wording;
 
-/// The number of listed chains.
+/// The listed chains.
 const CHAINS: usize = 10;
-/// The number of named processes at an end.
+/// The named processes at an end.
 const NAMED: usize = 3;
 
 /// The headline's words about the longest wait: `blocked for 2.01 s in read on a pipe that sleep (31757) writes`; `None`
-/// without one.
+/// without a chain.
 pub fn first_chain(overview: &Overview) -> Option<String> {
     let chain = overview.chains.first()?;
-    let wait = chain.waits.first()?;
+    let wait = chain.links.first()?;
     let Overview { recorded, to, .. } = overview;
     let who = match overview.threads.len() {
         1 => String::from("blocked"),
@@ -47,11 +47,11 @@ pub fn open_chains(screen: &mut Screen, overview: &Overview) {
 }
 
 fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Reference>) {
-    for (level, wait) in chain.waits.iter().enumerate() {
+    for (level, wait) in chain.links.iter().enumerate() {
         let line = open_wait(recorded, &wait.hang, at).add(Style::Normal, ends(recorded, wait, at));
         screen.indented(4 + 2 * level, line);
     }
-    let next = 4 + 2 * chain.waits.len();
+    let next = 4 + 2 * chain.links.len();
     match &chain.last {
         Some((_, Some(hang))) => screen.indented(next, open_wait(recorded, hang, at)),
         _ if chain.is_circle => {
@@ -62,7 +62,7 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
     }
 }
 
-/// The processes that could end a wait: ` that sleep (31757) writes`.
+/// The processes able to end a wait: ` that sleep (31757) writes`.
 fn ends(recorded: &Recorded, wait: &OpenEnd, at: Stamp<Reference>) -> String {
     let ends: Vec<String> =
         wait.ends.iter().map(|(way, processes)| end(recorded, *way, processes, at)).collect();

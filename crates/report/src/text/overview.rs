@@ -91,7 +91,7 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
         |hang: &&Hang| !overview.open.deadlocks.iter().flatten().any(|other| other.thread == hang.thread);
     // These have their lines already.
     let in_chain =
-        |hang: &&Hang| overview.chains.iter().any(|chain| chain.waits[0].hang.thread == hang.thread);
+        |hang: &&Hang| overview.chains.iter().any(|chain| chain.links[0].hang.thread == hang.thread);
     let open = overview.open.still_waiting.iter().filter(in_cycle).filter(|hang| !in_chain(hang));
     let open: Vec<_> = open.collect();
     if open.is_empty() {
