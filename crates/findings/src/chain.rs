@@ -69,7 +69,7 @@ struct Chains<'a> {
     nodes: Vec<(Node, Option<ThreadIndex>)>,
     known: HashMap<(Node, ThreadIndex), Node>,
     /// For each wait, the chain up to its thread.
-    waits: Vec<Node>,
+    up_to: Vec<Node>,
     /// Whether a thread is a link.
     is_link: HashMap<ThreadIndex, bool>,
 }
@@ -80,20 +80,20 @@ impl<'a> Chains<'a> {
             evidence,
             nodes: vec![(0, None)],
             known: HashMap::new(),
-            waits: Vec::with_capacity(evidence.waits().len()),
+            up_to: Vec::with_capacity(evidence.waits().len()),
             is_link: HashMap::new(),
         };
         // A wait's parent comes before it.
         for (_, wait) in evidence.waits() {
             let before = chains.to_wait(wait.parent);
             let node = chains.with(before, wait.thread);
-            chains.waits.push(node);
+            chains.up_to.push(node);
         }
         chains
     }
 
     fn to_wait(&self, wait: Option<WaitId>) -> Node {
-        wait.and_then(|wait| self.waits.get(wait.0 as usize)).copied().unwrap_or_default()
+        wait.and_then(|wait| self.up_to.get(wait.0 as usize)).copied().unwrap_or_default()
     }
 
     /// The chain to a segment's thread, without the named end.
@@ -148,7 +148,7 @@ mod tests {
     /// A thread, and its time while the threads before it waited for it, each for the next.
     struct Way<'a>(&'a [ThreadIndex], u64, SegmentKind);
 
-    /// `app` (0) with these processes, and then the ways, one after another.
+    /// `app` (0) with these processes, and then the ways in turn.
     fn story(processes: &[&str], ways: &[Way<'_>]) -> FinishedStory {
         let mut story = Story::default();
         let app = story.thread(7, 1, b"app", 7);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_links_the_first_and_the_last_two_are_kept() {
+    fn the_first_and_the_last_two_of_many_links_are_kept() {
         let names = ["a", "b", "c", "d", "e", "last"];
         let chain = |count: u32| {
             let threads: Vec<_> = (1..=count).chain([6]).map(T).collect();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_twice_in_a_row_and_the_asked_one_are_no_links() {
+    fn a_thread_twice_in_a_row_and_the_asked_thread_are_no_links() {
         let names = ["a", "b", "last"];
         let again = [Way(&[T(1), T(1), T(0), T(2), T(3)], 10, SLEEPS)];
         assert_eq!(through(&names, &again), Some((vec![1, 2], 0)));

@@ -1,10 +1,10 @@
-//! The words for a chain of threads that waited for each other.
+//! The words for a chain: threads that waited for each other.
 
 use wakepath_findings::{Chain, Evidence};
 
 use super::{list, who};
 
-/// The threads of a chain: `mon.sh (5370)`, `another of its threads and postgres (2801)`,
+/// A chain's threads: `mon.sh (5370)`, `another of its threads and postgres (2801)`,
 /// `make (7), sh (8), cc (9) and 2 more`.
 pub fn chain(evidence: &Evidence<'_>, Chain { links, more }: &Chain) -> String {
     let asked = evidence.subject().tgid;
@@ -29,7 +29,7 @@ mod tests {
     use crate::sample::{Answered, command};
     use crate::text::headline;
 
-    /// The end of the first sentence, in which `app` waited for threads (name, tid, process), each for the next, until
+    /// The first sentence's end, where `app` waited for threads (name, tid, process), each for the next, until
     /// the last one's sleep ended.
     fn end(others: &[(&str, u32, u32)]) -> String {
         let mut story = Story::default();

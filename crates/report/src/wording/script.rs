@@ -1,4 +1,4 @@
-//! The names of processes whose interpreter runs a script: `python3 h.py`.
+//! Names with the script behind the interpreter: `python3 h.py`.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,11 @@ pub fn title(thread: &ThreadInfo) -> String {
     with_script(comm(thread.comm), thread.comm, thread.script)
 }
 
+/// A thread's title in a sentence. Its name may be unknown.
+pub fn named_title(thread: &ThreadInfo) -> String {
+    with_script(named(thread.comm), thread.comm, thread.script)
+}
+
 /// A name that processes share, with their script if all run the same.
 pub(super) fn processes_title(evidence: &Evidence<'_>, name: Comm, processes: &BTreeSet<Tid>) -> String {
     let at = evidence.path.window.to;
@@ -28,7 +33,7 @@ pub(crate) fn threads_title(evidence: &Evidence<'_>, name: Comm, threads: &BTree
     with_script(named(name), name, shared(threads.filter(|thread| thread.comm == name), name))
 }
 
-/// The only script of these threads; `None` for several, or for a thread with another name or without a script.
+/// The script, if all these threads run the same and have this name.
 fn shared(threads: impl Iterator<Item = ThreadInfo>, name: Comm) -> Option<Script> {
     let mut scripts = threads.map(|thread| thread.script.filter(|_| thread.comm == name));
     let first = scripts.next()??;
