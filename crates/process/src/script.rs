@@ -63,8 +63,8 @@ impl Rules {
         loop {
             let word = words.next()?;
             let option = match word {
-                // Standard input, an overwritten word, a file with arguments.
-                b"" | b"-" | b"\\" | [b'@', ..] => return None,
+                // Standard input, a line with more arguments, a file with arguments.
+                b"-" | b"\\" | [b'@', ..] => return None,
                 b"--" if self.ends_options => return words.next().filter(|_| self.takes_script),
                 [b'-', b'-', ..] => self.long(word),
                 [b'-', ..] if self.long_with_one_dash => self.long(word),

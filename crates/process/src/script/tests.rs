@@ -32,6 +32,7 @@ fn the_script_is_the_first_word_that_is_no_option_and_no_options_value() {
         ("perl -d:NYTProf a.pl", "a.pl"),
         ("ruby -W2 -W:no-x -rSECRET -r SECRET -E utf-8 --yjit --disable=gems a.rb", "a.rb"),
         ("node server.js", "server.js"),
+        ("node --require=x a.js SECRET", "a.js"),
         (
             "nodejs -r SECRET --require=SECRET --max-old-space-size=4096 --inspect=0:9229 app/server.js",
             "server.js",
@@ -147,6 +148,7 @@ fn other_programs_and_words_that_name_no_file_have_no_script() {
         "python3-config a.py",
         "python3",
         "python3 -",
+        "python3 - SECRET",
         "bash",
         "bash -x",
         "bash -o",
