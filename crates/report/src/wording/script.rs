@@ -50,7 +50,14 @@ fn with_script(shown: String, name: Comm, script: Option<Script>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
+    use wakepath_event::NameSpace;
+    use wakepath_findings::testing::{FUTEX, Story, call};
+
     use super::*;
+    use crate::sample::{Answered, command};
+    use crate::screen::Layout;
+    use crate::text::{Source, path};
 
     #[test]
     fn a_script_stands_behind_its_interpreter_and_is_not_doubled() {
@@ -64,6 +71,60 @@ mod tests {
             let script = script.and_then(|script| Script::new(script.as_bytes()));
             let thread = ThreadInfo { comm: Comm::new(name.as_bytes()), script, ..ThreadInfo::default() };
             assert_eq!(title(&thread), shown);
+        }
+    }
+
+    /// The first screen of `python3 own.py`, which ran for `own_ns`, and waited for processes (name, script, its own
+    /// descendant or not) that ran for 50 ns each.
+    fn screen(own_ns: u64, others: &[(&str, &str, bool)]) -> String {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"python3", 7);
+        story.name(NameSpace::Script, 7, "own.py");
+        story.then(own_ns, own, None, SegmentKind::Running, Cause::None);
+        for (tid, (name, script, is_own)) in (20..).zip(others) {
+            let thread = story.thread(tid, if *is_own { 7 } else { 1 }, name.as_bytes(), 7);
+            story.name(NameSpace::Script, tid.into(), script);
+            let wait = story.wait(50, own, None, call(FUTEX, 3), Via::Wakeup, thread);
+            story.then(50, thread, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN).replace('\n', " ")
+    }
+
+    #[test]
+    fn the_first_screen_shows_scripts_in_the_sentence_and_in_its_rows() {
+        for (own_ns, others, sentence, row) in [
+            (90, &[][..], "python3 own.py took 90 ns: mostly running (100%", "running python3 own.py"),
+            (
+                40,
+                &[("sh", "a.sh", true)],
+                "python3 own.py took 90 ns: mostly waiting for sh a.sh (20), which was running",
+                "running python3 own.py",
+            ),
+            (
+                40,
+                &[("sh", "a.sh", true), ("sh", "a.sh", true)],
+                "mostly waiting for sh a.sh (2 processes), which were running",
+                "running sh a.sh (2 processes)",
+            ),
+            (
+                40,
+                &[("sh", "a.sh", true), ("sh", "b.sh", true)],
+                "mostly waiting for sh (2 processes), which were running",
+                "running sh (2 processes)",
+            ),
+            (40, &[("db", "db.rb", false)], "mostly waiting for db db.rb (20)", "waiting for db db.rb (20)"),
+            (
+                40,
+                &[("db", "db.rb", false), ("db", "db.rb", false)],
+                "mostly waiting for db db.rb (2 processes)",
+                "waiting for db db.rb (2 processes)",
+            ),
+        ] {
+            let screen = screen(own_ns, others);
+            assert!(
+                screen.contains(sentence) && screen.matches(row).count() >= 1,
+                "{sentence}; {row}: {screen}"
+            );
         }
     }
 
