@@ -369,7 +369,7 @@ fn a_thread_that_had_another_name_then_has_no_script_beside_it() {
     story.name(NameSpace::Script, 7, "a.sh");
     story.then(10, own, None, SegmentKind::Running, Cause::None);
     story.add_at(10, EventKind::Rename { tid: Tid(7), comm: Comm::new(b"python3") });
-    story.then(10, own, None, SegmentKind::Timer, Cause::None);
+    story.then(9, own, None, SegmentKind::Timer, Cause::None);
     let document = document(&story.finish().answer(command()));
     let names = document["contributors"].as_array().expect("a list").iter();
     let names: Vec<_> = names.map(|part| (&part["comm"], part.get("script").cloned())).collect();
