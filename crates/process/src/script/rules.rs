@@ -62,7 +62,7 @@ impl Rules {
     pub fn find(program: &[u8]) -> Option<&'static Self> {
         let is_version = |rest: &[u8]| rest.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
         let is_named = |name: &&str| program.strip_prefix(name.as_bytes()).is_some_and(is_version);
-        ALL.iter().find(|rules| rules.names.iter().any(|name| is_named(&name)))
+        ALL.iter().find(|rules| rules.names.iter().any(is_named))
     }
 }
 
