@@ -212,13 +212,14 @@ mod tests {
             // A thread of the same process, and a fork by a thread that the record does not prove to be the parent's.
             forked(3, 7, 1, (9, 7)),
             forked(4, 9, 7, (10, 10)),
+            forked(4, 7, 7, (13, 13)),
             forked(5, 8, 8, (11, 11)),
             // Another process gets a number.
             ended(6, 11, 11),
             forked(7, 1, 1, (8, 8)),
             forked(8, 8, 8, (12, 12)),
         ]);
-        assert_eq!(names, expect(&[(1, 7, "a.sh"), (2, 8, "a.sh"), (5, 11, "a.sh")]));
+        assert_eq!(names, expect(&[(1, 7, "a.sh"), (2, 8, "a.sh"), (4, 13, "a.sh"), (5, 11, "a.sh")]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The chain of threads between the window's own thread and the last one of a row, which the headline names.
+//! The chain of threads between the window's own thread and a row's last thread, for the headline.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use crate::{Blames, Evidence, LargestPart, Row, RowKey};
 /// The most links that are kept.
 const MAX_LINKS: usize = 3;
 
-/// Threads that waited for each other, the first one for which the window's own thread waited. Kernel threads are
-/// left out: they work for others.
+/// Threads that waited for each other, beginning with the thread for which the window's own thread waited. Kernel
+/// threads are left out: they work for others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     /// The first thread, and the last two.
@@ -22,8 +22,8 @@ pub struct Chain {
     pub more: usize,
 }
 
-/// The chain behind at least half of a part's time; `None` if the window's own thread waited directly, if no chain has
-/// so much, or if the sentence already says for whom the thread waited.
+/// The chain behind at least half the time in a part; `None` if the window's own thread waited directly, if no chain
+/// has so much, or if the sentence already has the first thread.
 pub(crate) fn chain(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], part: &LargestPart) -> Option<Chain> {
     let (key, row) = rows.get(part.row)?;
     let names = match &part.blames {
@@ -49,7 +49,7 @@ pub(crate) fn chain(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], part: &Larg
     (ns >= total - ns).then(|| chains.links(node)).flatten()
 }
 
-/// The thread at the end of a chain that the sentence names already.
+/// The end of a chain, if the sentence names it already.
 #[derive(Clone, Copy)]
 enum Named {
     None,
@@ -62,14 +62,14 @@ enum Named {
 /// A chain, by its last link: an index into [`Chains::nodes`]; 0 has no link.
 type Node = u32;
 
-/// The chains of a path's waits, as a tree: equal chains are one node, however many waits have them.
+/// The chains above all waits, as a tree: equal chains are a single node, however many waits have them.
 struct Chains<'a> {
     evidence: &'a Evidence<'a>,
     /// The chain without the last link, and that link.
     nodes: Vec<(Node, Option<ThreadIndex>)>,
     known: HashMap<(Node, ThreadIndex), Node>,
     /// For each wait, the chain up to its thread.
-    of_waits: Vec<Node>,
+    up_to: Vec<Node>,
     /// Whether a thread is a link.
     is_link: HashMap<ThreadIndex, bool>,
 }
@@ -80,25 +80,25 @@ impl<'a> Chains<'a> {
             evidence,
             nodes: vec![(0, None)],
             known: HashMap::new(),
-            of_waits: Vec::with_capacity(evidence.waits().len()),
+            up_to: Vec::with_capacity(evidence.waits().len()),
             is_link: HashMap::new(),
         };
         // A wait's parent comes before it.
         for (_, wait) in evidence.waits() {
-            let before = chains.of_wait(wait.parent);
+            let before = chains.to_wait(wait.parent);
             let node = chains.with(before, wait.thread);
-            chains.of_waits.push(node);
+            chains.up_to.push(node);
         }
         chains
     }
 
-    fn of_wait(&self, wait: Option<WaitId>) -> Node {
-        wait.and_then(|wait| self.of_waits.get(wait.0 as usize)).copied().unwrap_or_default()
+    fn to_wait(&self, wait: Option<WaitId>) -> Node {
+        wait.and_then(|wait| self.up_to.get(wait.0 as usize)).copied().unwrap_or_default()
     }
 
-    /// The chain to a segment's thread, without a link that is named.
+    /// The chain to a segment's thread, without the named end.
     fn node(&mut self, segment: &Segment, named: Named) -> Node {
-        let before = self.of_wait(segment.parent);
+        let before = self.to_wait(segment.parent);
         match (segment.thread, named) {
             (Some(thread), Named::None) => self.with(before, thread),
             (Some(thread), Named::LastOfUsers) if !self.is_link(thread) => self.nodes[before as usize].0,
@@ -106,7 +106,7 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// A chain with one more link, unless the thread is none or the same again.
+    /// A chain with a further link, unless the thread is none, or the last link again.
     fn with(&mut self, before: Node, thread: ThreadIndex) -> Node {
         let thread = self.evidence.recorded.graph().last_successor(thread);
         if !self.is_link(thread) || self.nodes[before as usize].1 == Some(thread) {
@@ -134,5 +134,132 @@ impl<'a> Chains<'a> {
             links.drain(1..=more);
         }
         (!links.is_empty()).then_some(Chain { links, more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
+
+    use super::*;
+    use crate::testing::{FUTEX, FinishedStory, Story, call, disk};
+    use crate::{Headline, LastWaits, headline::headline, rows};
+
+    /// A thread, and its time while the threads before it waited for it, each for the next.
+    struct Way<'a>(&'a [ThreadIndex], u64, SegmentKind);
+
+    /// `app` (0) with these processes, and then the ways in turn.
+    fn story(processes: &[&str], ways: &[Way<'_>]) -> FinishedStory {
+        let mut story = Story::default();
+        let app = story.thread(7, 1, b"app", 7);
+        for (tid, name) in (20..).zip(processes) {
+            let parent = if name.starts_with("kworker") { 2 } else { 7 };
+            story.thread(tid, parent, name.as_bytes(), 0);
+        }
+        for Way(threads, ns, kind) in ways {
+            let mut parent = None;
+            let mut waiter = app;
+            for thread in *threads {
+                parent = Some(story.wait(*ns, waiter, parent, call(FUTEX, 3), Via::Wakeup, *thread));
+                waiter = *thread;
+            }
+            let cause = if *kind == SegmentKind::BlockDevice { disk(false) } else { Cause::None };
+            story.then(*ns, waiter, parent, *kind, cause);
+        }
+        story.finish()
+    }
+
+    fn found(story: &FinishedStory) -> Headline {
+        let evidence = story.evidence();
+        headline(&evidence, &rows(&evidence), LastWaits::default())
+    }
+
+    fn through(processes: &[&str], ways: &[Way<'_>]) -> Option<(Vec<u32>, usize)> {
+        let chain = found(&story(processes, ways)).through?;
+        Some((chain.links.iter().map(|link| link.0).collect(), chain.more))
+    }
+
+    const T: fn(u32) -> ThreadIndex = ThreadIndex;
+    const SLEEPS: SegmentKind = SegmentKind::Timer;
+
+    #[test]
+    fn the_links_are_the_threads_before_the_last_which_the_sentence_names() {
+        let names = ["mon.sh", "sleep"];
+        assert_eq!(through(&names, &[Way(&[T(1), T(2)], 10, SLEEPS)]), Some((vec![1], 0)));
+        assert_eq!(through(&names, &[Way(&[T(2)], 10, SLEEPS)]), None, "a direct wait");
+        assert_eq!(through(&names, &[Way(&[], 10, SLEEPS)]), None, "no wait for another thread");
+    }
+
+    #[test]
+    fn the_first_and_the_last_two_of_many_links_are_kept() {
+        let names = ["a", "b", "c", "d", "e", "last"];
+        let chain = |count: u32| {
+            let threads: Vec<_> = (1..=count).chain([6]).map(T).collect();
+            through(&names, &[Way(&threads, 10, SLEEPS)])
+        };
+        assert_eq!(chain(3), Some((vec![1, 2, 3], 0)));
+        assert_eq!(chain(4), Some((vec![1, 3, 4], 1)));
+        assert_eq!(chain(5), Some((vec![1, 4, 5], 2)));
+    }
+
+    #[test]
+    fn the_chain_has_at_least_half_of_the_parts_time_or_there_is_none() {
+        let names = ["a", "b", "last"];
+        let ways = |one, other, direct, own| {
+            let ways = [
+                Way(&[T(1), T(3)], one, SLEEPS),
+                Way(&[T(2), T(3)], other, SLEEPS),
+                Way(&[T(3)], direct, SLEEPS),
+                // Neither the thread's own sleep nor another row counts.
+                Way(&[], own, SLEEPS),
+                Way(&[T(1), T(2)], 9, SegmentKind::Running),
+            ];
+            through(&names, &ways)
+        };
+        assert_eq!(ways(50, 30, 20, 40), Some((vec![1], 0)));
+        assert_eq!(ways(49, 31, 20, 40), None);
+        assert_eq!(ways(30, 50, 20, 40), Some((vec![2], 0)));
+        assert_eq!(ways(20, 20, 60, 40), None, "most of it was waited for directly");
+        let twice =
+            [Way(&[T(1), T(3)], 30, SLEEPS), Way(&[T(2), T(3)], 40, SLEEPS), Way(&[T(1), T(3)], 30, SLEEPS)];
+        assert_eq!(through(&names, &twice), Some((vec![1], 0)), "all its times are added");
+    }
+
+    #[test]
+    fn where_no_thread_is_named_the_last_is_a_link_and_kernel_threads_are_none() {
+        let disk = SegmentKind::BlockDevice;
+        let names = ["a", "b", "kworker/0:1"];
+        assert_eq!(through(&names, &[Way(&[T(1), T(2)], 10, disk)]), Some((vec![1, 2], 0)));
+        assert_eq!(through(&names, &[Way(&[T(1), T(3)], 10, disk)]), Some((vec![1], 0)));
+        assert_eq!(through(&names, &[Way(&[T(3)], 10, disk)]), None);
+    }
+
+    #[test]
+    fn before_another_process_which_a_row_names_stand_its_waiters() {
+        // Other processes than the window's own: their time is grouped by process.
+        let chain = |kernel: bool| {
+            let mut story = Story::default();
+            let app = story.thread(7, 1, b"app", 7);
+            let [proxy, db] =
+                [(20, "proxy"), (21, "db")].map(|(tid, name)| story.thread(tid, 1, name.as_bytes(), 0));
+            let worker = story.thread(80, 2, b"kworker/0:1", 0);
+            let outer = story.wait(10, app, None, call(FUTEX, 3), Via::Packet, proxy);
+            let inner = story.wait(10, proxy, Some(outer), call(FUTEX, 3), Via::Packet, db);
+            if kernel {
+                let last = story.wait(10, db, Some(inner), call(FUTEX, 3), Via::Wakeup, worker);
+                story.then(10, worker, Some(last), SegmentKind::Running, Cause::None);
+            } else {
+                story.then(10, db, Some(inner), SegmentKind::Running, Cause::None);
+            }
+            found(&story.finish()).through.map(|chain| chain.links)
+        };
+        assert_eq!([chain(false), chain(true)], [Some(vec![T(1)]), Some(vec![T(1)])]);
+    }
+
+    #[test]
+    fn a_thread_twice_in_a_row_and_the_asked_thread_are_no_links() {
+        let names = ["a", "b", "last"];
+        let again = [Way(&[T(1), T(1), T(0), T(2), T(3)], 10, SLEEPS)];
+        assert_eq!(through(&names, &again), Some((vec![1, 2], 0)));
     }
 }

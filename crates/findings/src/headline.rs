@@ -19,7 +19,7 @@ pub struct Headline {
     /// The threads responsible for the wait in which the window ended, else for the largest part. `None`: the
     /// window's own thread, or no thread.
     pub who: Option<Who>,
-    /// The threads through which the largest part led to the last one, where the sentence names the last one alone.
+    /// The threads between the window's own thread and the last in the largest part.
     pub through: Option<Chain>,
 }
 

@@ -127,7 +127,7 @@ impl Process {
         self.0.read("cmdline")
     }
 
-    /// The name of the script that its interpreter runs, by the rule of [`script`].
+    /// The script's name, if the program is an interpreter: [`script`].
     pub fn script(&self) -> Result<Option<Box<[u8]>>, Error> {
         let program = self.program()?;
         let name = program.file_name().map(OsStr::as_bytes).unwrap_or_default();

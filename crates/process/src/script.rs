@@ -1,7 +1,7 @@
-//! The script, module or archive that an interpreter runs, from the words with which it was started.
+//! An interpreter's script, module or archive, from the words with which it was started.
 //!
-//! Command lines hold passwords, so only a word that names a program is returned, and only its last path component.
-//! The rule is closed: a program outside the table in `rules` has no script. An option outside its interpreter's row
+//! Command lines hold passwords, so only the word for a program is returned, and only its last path component. The
+//! rule is closed: a program outside the table in `rules` has no script. An option outside its interpreter's row
 //! gives no answer, since the next word might be its value; options with program text (`-c`, `-e`) are in no row.
 
 mod rules;
@@ -10,14 +10,14 @@ mod tests;
 
 use rules::{Command, Long, Rules};
 
-/// The most bytes of a script's name.
+/// The longest script's name, bytes.
 pub const MAX_SCRIPT_BYTES: usize = 32;
 
-/// The name of the script that a process runs, at most [`MAX_SCRIPT_BYTES`]. `None` if its program is no known
-/// interpreter, if it runs program text, or if its words are not understood.
+/// A process's script by name, at most [`MAX_SCRIPT_BYTES`]. `None` if its program is no known interpreter, if it runs
+/// program text, or if its words are not understood.
 ///
-/// `program` is the last path component of the program's file. `arguments` are the words with which it was started,
-/// each with a zero byte behind it; a last word without this byte was cut, and counts as missing.
+/// `program` is the last component in the path to the program's file. `arguments` are the words with which it was
+/// started, each with a zero byte behind it; a last word without this byte was cut, and counts as missing.
 pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
     let mut words = arguments.split_inclusive(|byte| *byte == 0).filter_map(|word| word.strip_suffix(&[0]));
     let program = program.strip_suffix(b" (deleted)").unwrap_or(program);
@@ -30,8 +30,7 @@ pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
     name(rules?.script(words)?)
 }
 
-/// A script's name from its path. The address of a network resource may hold a password; a descriptor's number names
-/// nothing.
+/// A script's name from its path. A network address may hold a password; a descriptor's number names nothing.
 fn name(path: &[u8]) -> Option<Box<[u8]>> {
     let is_address = path.windows(3).any(|part| part == b"://");
     let is_descriptor = path.starts_with(b"/dev/") || path.starts_with(b"/proc/");
@@ -44,7 +43,7 @@ fn last_component(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// The meaning of an option's word for the words behind it.
+/// An option's meaning for the words behind it.
 enum Next<'a> {
     /// It is complete.
     Option,
@@ -58,14 +57,14 @@ enum Next<'a> {
 }
 
 impl Rules {
-    /// The word that names the script, among the words behind the interpreter's own.
+    /// The script's word, among the words behind the interpreter's own.
     fn script<'a>(&self, mut words: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
         let mut command = self.command;
         loop {
             let word = words.next()?;
             let option = match word {
-                // Standard input, a word that the process overwrote, a file of arguments.
-                b"" | b"-" | b"\\" | [b'@', ..] => return None,
+                // Standard input, a line with more arguments, a file with arguments.
+                b"-" | b"\\" | [b'@', ..] => return None,
                 b"--" if self.ends_options => return words.next().filter(|_| self.takes_script),
                 [b'-', b'-', ..] => self.long(word),
                 [b'-', ..] if self.long_with_one_dash => self.long(word),
@@ -92,7 +91,7 @@ impl Rules {
         }
     }
 
-    /// A word of one-letter options.
+    /// A word with options by letter.
     fn short<'a>(&self, mut letters: &'a [u8]) -> Next<'a> {
         while let [letter, rest @ ..] = letters {
             let is_in = |set: &str| set.as_bytes().contains(letter);

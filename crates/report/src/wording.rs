@@ -19,7 +19,7 @@ pub use finding::{
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
 pub(crate) use script::threads_title;
-pub use script::title;
+pub use script::{named_title, title};
 pub use signal::{signal_name, signal_sent};
 
 use std::path::Path;

@@ -63,7 +63,11 @@ fn scripts_are_named_and_no_other_word_of_a_command_line_is_in_any_byte_of_a_rec
     let recording = folder.join("wakepath.rec");
     assert!(!holds(&recording, SECRET.as_bytes()), "a word is in the recording");
     assert!(holds(&recording, b"shop.jar"), "the search finds the names that are there");
-    let names = names(&document(&folder, &["path"]));
+    let path = document(&folder, &["path"]);
+    // A record that the writer refuses counts as lost.
+    let lost = list(&path["losses"]).iter().filter(|loss| loss["records"] == "any");
+    assert_eq!(lost.collect::<Vec<_>>(), Vec::<&Value>::new());
+    let names = names(&path);
     let expect = |name: &str, script: &str| {
         assert!(names.contains(&(name.to_owned(), script.to_owned())), "{name} {script}: {names:?}");
     };

@@ -1,5 +1,7 @@
 //! The layout table has every kind once, without gaps.
 
+use wakepath_event::NameSpace;
+
 use super::*;
 
 #[test]
@@ -87,4 +89,10 @@ fn a_record_has_the_forms_of_its_kind_and_of_the_values_that_have_names() {
     assert!(expected.iter().all(|form| every_form().contains(form)));
     assert_eq!(every_form().iter().filter(|(_, field, _)| field.is_empty()).count(), LAYOUTS.len());
     assert!(forms_of(&mark[..20]).is_err());
+}
+
+#[test]
+fn each_name_space_has_a_word_in_the_metadata() {
+    let spaces = NameSpace::ALL.map(|space| space as u64);
+    assert_eq!(NAME_SPACES.iter().map(|(_, number)| *number).collect::<Vec<_>>(), spaces);
 }

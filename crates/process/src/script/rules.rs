@@ -6,7 +6,7 @@ use Long::{Flag, Script, Text, Value};
 pub(super) struct Rules {
     /// The programs' names; a version may stand behind.
     names: &'static [&'static str],
-    /// Letters of options without a value.
+    /// Letters for options without a value.
     pub flags: &'static str,
     /// Letters behind which digits may stand in the same word.
     pub digits: &'static str,
@@ -18,20 +18,20 @@ pub(super) struct Rules {
     pub joined: &'static str,
     /// Letters and marks: the rest of the word is a value if it begins with the mark.
     pub suffixes: &'static [(u8, u8)],
-    /// Letters with a value that names the script.
+    /// Letters whose value names the script.
     pub scripts: &'static str,
     /// Options also begin with `+`.
     pub plus: bool,
-    /// Long options begin with one dash too; there are no letters.
+    /// Long options may begin with a single dash; there are no letters.
     pub long_with_one_dash: bool,
     pub long: &'static [(&'static str, Long)],
-    /// Beginnings of long options that are a word each.
+    /// Beginnings of long options in a single word.
     pub prefixes: &'static [&'static str],
     /// An option outside `long` with `=` in it is a word.
     pub any_with_value: bool,
     /// The script stands behind `--`.
     pub ends_options: bool,
-    /// The first word that is no option names the script.
+    /// The first word behind the options names the script.
     pub takes_script: bool,
     pub command: Command,
 }
@@ -42,13 +42,13 @@ pub(super) enum Long {
     Flag,
     /// With a value: behind `=`, or else the next word.
     Value,
-    /// With a value that names the script.
+    /// Its value names the script.
     Script,
     /// With program text, or a task's name.
     Text,
 }
 
-/// A word before the script that says what to do with it.
+/// A command before the script.
 #[derive(Clone, Copy)]
 pub(super) enum Command {
     None,
@@ -62,7 +62,7 @@ impl Rules {
     pub fn find(program: &[u8]) -> Option<&'static Self> {
         let is_version = |rest: &[u8]| rest.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
         let is_named = |name: &&str| program.strip_prefix(name.as_bytes()).is_some_and(is_version);
-        ALL.iter().find(|rules| rules.names.iter().any(|name| is_named(&name)))
+        ALL.iter().find(|rules| rules.names.iter().any(is_named))
     }
 }
 
@@ -144,7 +144,7 @@ const ALL: &[Rules] = &[
         any_with_value: true,
         ..NONE
     },
-    // Behind `--` stand the arguments of a script from standard input.
+    // Behind `--` stand arguments, for a script from standard input.
     Rules {
         names: &["php"],
         flags: "aCehHilmnqsvw",
@@ -159,7 +159,7 @@ const ALL: &[Rules] = &[
     Rules { names: &["Rscript"], long: R, prefixes: &["--default-packages=", "--encoding="], ..NONE },
     // `Rscript` runs `R --file=…`.
     Rules { names: &["R"], scripts: "f", long: R, takes_script: false, ..NONE },
-    // The first word that is no option is program text.
+    // The first word behind the options is program text.
     Rules {
         names: &["awk", "gawk", "mawk", "nawk", "original-awk"],
         values: "FvW",

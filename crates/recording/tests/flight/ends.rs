@@ -20,6 +20,7 @@ fn facts_of(tgid: Tid) -> Vec<EventKind> {
         EventKind::Mapping(mapping(tgid, 0x1000, "/bin/worker")),
         name(NameSpace::Program, number, "worker"),
         name(NameSpace::Service, number, "shop"),
+        name(NameSpace::Script, number, "h.py"),
         name(NameSpace::ServiceInstance, number, "i-7"),
         name(NameSpace::ThreadAttribute, number << 8 | 3, "http.route"),
         step(GoStep::Parks(2)),

@@ -244,3 +244,19 @@ fn the_ends_of_streams_are_written_for_all_or_for_none() {
         }
     }
 }
+
+#[test]
+fn a_record_with_a_stacks_memory_or_a_programs_words_is_never_written() {
+    /// `WP_EXEC_ARGUMENTS` in `bpf/arguments.h`, `WP_STACK_COPY` in `bpf/unwind.h`.
+    const NEVER: [u8; 2] = [62, 63];
+    let (_folder, path) = made::place();
+    let mut writer = create(&path);
+    for kind in NEVER {
+        let mut record = exit(10);
+        record.extend(b"SECRET__");
+        record[8] = kind;
+        let error = writer.life().push(&record).expect_err("no such kind");
+        assert!(matches!(error, WriteError::Record(DecodeError::UnknownKind(of)) if of == kind), "{error}");
+    }
+    assert_eq!(writer.life().waiting(), 0);
+}

@@ -5,7 +5,7 @@ use std::io;
 
 use wakepath_engine::Recorded;
 use wakepath_event::Tid;
-use wakepath_wait_graph::Thread;
+use wakepath_wait_graph::{Thread, ThreadIndex};
 
 use super::Trace;
 use super::packet_at;
@@ -14,15 +14,17 @@ use crate::wording;
 
 /// A `ProcessTree` for each time at which threads appear.
 pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
-    let mut by_birth: BTreeMap<u64, Vec<&Thread>> = BTreeMap::new();
-    for (_, thread) in recorded.graph.threads() {
-        by_birth.entry(thread.first.ns()).or_default().push(thread);
+    let mut by_birth: BTreeMap<u64, Vec<(ThreadIndex, &Thread)>> = BTreeMap::new();
+    for (index, thread) in recorded.graph.threads() {
+        by_birth.entry(thread.first.ns()).or_default().push((index, thread));
     }
     for (at, threads) in by_birth {
         let mut tree = Message::new();
-        for thread in threads {
+        for (index, thread) in threads {
             let tid = thread.tid();
-            let mut name = wording::comm(thread.name());
+            let ends = recorded.graph.successor(index).is_some();
+            let at = if ends { thread.last } else { recorded.to() };
+            let mut name = wording::title(&recorded.thread_at(index, at));
             if let Some(host) = recorded.remote_host(tid).filter(|host| !host.name.bytes().is_empty()) {
                 name += &format!(" on {}", wording::name(&host.name));
             }

@@ -221,7 +221,7 @@ pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
     format!(
         "{}: {}{of}{unit}, {lived} from {since} on",
         flags(recorded, who.tid).join(" "),
-        wording::named(who.comm)
+        wording::named_title(&who)
     )
 }
 

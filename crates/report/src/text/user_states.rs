@@ -42,7 +42,7 @@ fn words(answer: &PathAnswer, state: &UserState) -> String {
     let mut words = format!(
         "{} of {} ({}), {seen}",
         escape(state.name.as_bytes()),
-        wording::named(thread.comm),
+        wording::named_title(&thread),
         thread.tid.number()
     );
     if let Some(largest) = answer.largest_in(state) {

@@ -1,4 +1,4 @@
-//! The names of processes whose interpreter runs a script: `python3 h.py`.
+//! Names with the script behind the interpreter: `python3 h.py`.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,11 @@ pub fn title(thread: &ThreadInfo) -> String {
     with_script(comm(thread.comm), thread.comm, thread.script)
 }
 
+/// A thread's title in a sentence. Its name may be unknown.
+pub fn named_title(thread: &ThreadInfo) -> String {
+    with_script(named(thread.comm), thread.comm, thread.script)
+}
+
 /// A name that processes share, with their script if all run the same.
 pub(super) fn processes_title(evidence: &Evidence<'_>, name: Comm, processes: &BTreeSet<Tid>) -> String {
     let at = evidence.path.window.to;
@@ -28,7 +33,7 @@ pub(crate) fn threads_title(evidence: &Evidence<'_>, name: Comm, threads: &BTree
     with_script(named(name), name, shared(threads.filter(|thread| thread.comm == name), name))
 }
 
-/// The only script of these threads; `None` for several, or for a thread with another name or without a script.
+/// The script, if all these threads run the same and have this name.
 fn shared(threads: impl Iterator<Item = ThreadInfo>, name: Comm) -> Option<Script> {
     let mut scripts = threads.map(|thread| thread.script.filter(|_| thread.comm == name));
     let first = scripts.next()??;
@@ -45,7 +50,14 @@ fn with_script(shown: String, name: Comm, script: Option<Script>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
+    use wakepath_event::NameSpace;
+    use wakepath_findings::testing::{FUTEX, Story, call};
+
     use super::*;
+    use crate::sample::{Answered, command};
+    use crate::screen::Layout;
+    use crate::text::{Source, path};
 
     #[test]
     fn a_script_stands_behind_its_interpreter_and_is_not_doubled() {
@@ -59,6 +71,60 @@ mod tests {
             let script = script.and_then(|script| Script::new(script.as_bytes()));
             let thread = ThreadInfo { comm: Comm::new(name.as_bytes()), script, ..ThreadInfo::default() };
             assert_eq!(title(&thread), shown);
+        }
+    }
+
+    /// The first screen of `python3 own.py`, which ran for `own_ns`, and waited for processes (name, script, its own
+    /// descendant or not) that ran for 50 ns each.
+    fn screen(own_ns: u64, others: &[(&str, &str, bool)]) -> String {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"python3", 7);
+        story.name(NameSpace::Script, 7, "own.py");
+        story.then(own_ns, own, None, SegmentKind::Running, Cause::None);
+        for (tid, (name, script, is_own)) in (20..).zip(others) {
+            let thread = story.thread(tid, if *is_own { 7 } else { 1 }, name.as_bytes(), 7);
+            story.name(NameSpace::Script, tid.into(), script);
+            let wait = story.wait(50, own, None, call(FUTEX, 3), Via::Wakeup, thread);
+            story.then(50, thread, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN).replace('\n', " ")
+    }
+
+    #[test]
+    fn the_first_screen_shows_scripts_in_the_sentence_and_in_its_rows() {
+        for (own_ns, others, sentence, row) in [
+            (90, &[][..], "python3 own.py took 90 ns: mostly running (100%", "running python3 own.py"),
+            (
+                40,
+                &[("sh", "a.sh", true)],
+                "python3 own.py took 90 ns: mostly waiting for sh a.sh (20), which was running",
+                "running python3 own.py",
+            ),
+            (
+                40,
+                &[("sh", "a.sh", true), ("sh", "a.sh", true)],
+                "mostly waiting for sh a.sh (2 processes), which were running",
+                "running sh a.sh (2 processes)",
+            ),
+            (
+                40,
+                &[("sh", "a.sh", true), ("sh", "b.sh", true)],
+                "mostly waiting for sh (2 processes), which were running",
+                "running sh (2 processes)",
+            ),
+            (40, &[("db", "db.rb", false)], "mostly waiting for db db.rb (20)", "waiting for db db.rb (20)"),
+            (
+                40,
+                &[("db", "db.rb", false), ("db", "db.rb", false)],
+                "mostly waiting for db db.rb (2 processes)",
+                "waiting for db db.rb (2 processes)",
+            ),
+        ] {
+            let screen = screen(own_ns, others);
+            assert!(
+                screen.contains(sentence) && screen.matches(row).count() >= 1,
+                "{sentence}; {row}: {screen}"
+            );
         }
     }
 

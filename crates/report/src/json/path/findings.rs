@@ -42,7 +42,7 @@ pub struct HeadlineJson {
 pub struct ThroughJson {
     /// The first and the last two.
     threads: Vec<hang::WhoseJson>,
-    /// The number of threads between the first and the last two.
+    /// How many stand between the first and the last two.
     more: usize,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, SignalSender, Via};
 use wakepath_engine::{Problem, ProblemKind};
-use wakepath_event::{Comm, Context, Cpu, FlowId, LostRecords, SignalEffect, Tid};
+use wakepath_event::{Comm, Context, Cpu, EventKind, FlowId, LostRecords, NameSpace, SignalEffect, Tid};
 use wakepath_wait_graph::{Loss, TimerPurpose};
 
 use super::*;
@@ -329,4 +329,49 @@ fn the_headline_says_how_a_window_ended_and_who_is_responsible() {
         (&"empty_window".into(), &Value::Null)
     );
     assert_eq!(empty["rows"], serde_json::json!([]));
+}
+
+#[test]
+fn a_script_stands_beside_its_processs_name_and_the_way_to_the_last_thread_in_the_headline() {
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"git", 7);
+    let shell = story.thread(8, 7, b"sh", 7);
+    let sleep = story.thread(9, 8, b"sleep", 7);
+    story.name(NameSpace::Script, 8, "mon.sh");
+    let outer = story.wait(60, own, None, call(FUTEX, 3), Via::Wakeup, shell);
+    let inner = story.wait(60, shell, Some(outer), call(FUTEX, 3), Via::Wakeup, sleep);
+    story.then(60, sleep, Some(inner), SegmentKind::Timer, Cause::None);
+    let direct = story.wait(40, own, None, call(FUTEX, 3), Via::Wakeup, shell);
+    story.then(40, shell, Some(direct), SegmentKind::Running, Cause::None);
+    let document = document(&story.finish().answer(command()));
+    let through = &document["headline"]["through"];
+    let [link] = through["threads"].as_array().expect("a list").as_slice() else { panic!("{through}") };
+    assert_eq!((&link["tid"], &link["script"], &through["more"]), (&8.into(), &"mon.sh".into(), &0.into()));
+    for (what, script) in [
+        ("/segments/0", None),
+        ("/segments/1", Some("mon.sh")),
+        ("/waits/1", Some("mon.sh")),
+        ("/waits/1/ended_by", None),
+        ("/waits/0/ended_by", Some("mon.sh")),
+        ("/window", None),
+    ] {
+        let named = document.pointer(what).expect("a thread");
+        assert_eq!(named.get("script").and_then(Value::as_str), script, "{what}");
+    }
+    let of_contributors = document["contributors"].as_array().expect("a list").iter();
+    assert_eq!(of_contributors.filter(|part| part["script"] == "mon.sh").count(), 1);
+}
+
+#[test]
+fn a_thread_that_had_another_name_then_has_no_script_beside_it() {
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"sh", 7);
+    story.name(NameSpace::Script, 7, "a.sh");
+    story.then(10, own, None, SegmentKind::Running, Cause::None);
+    story.add_at(10, EventKind::Rename { tid: Tid(7), comm: Comm::new(b"python3") });
+    story.then(9, own, None, SegmentKind::Timer, Cause::None);
+    let document = document(&story.finish().answer(command()));
+    let names = document["contributors"].as_array().expect("a list").iter();
+    let names: Vec<_> = names.map(|part| (&part["comm"], part.get("script").cloned())).collect();
+    assert_eq!(names, [(&"sh".into(), None), (&"python3".into(), Some("a.sh".into()))]);
 }
