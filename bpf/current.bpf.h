@@ -48,7 +48,7 @@ static __always_inline __u64 word_at(const void *address)
 
 /*
  * The same thread, for loads alone. For each pointer loaded from a trusted thread, the verifier searches all the kernel's types
- * by name, a millisecond each: a quarter of the time to load the programs.
+ * by name, a millisecond each; loading took a third longer.
  */
 static __always_inline struct task_struct *for_loads(struct task_struct *task)
 {

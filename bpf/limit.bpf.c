@@ -8,8 +8,8 @@
 #include "ring.bpf.h"
 
 /*
- * The two timers' functions. Each group has both timers, also without a limit: those of the first group seen are read, and the table of the
- * kernel's symbols, which takes a tenth of the programs' loading time, need not be read.
+ * The two timers' functions. Each group has both timers, also without a limit: those in the first group seen are read. The
+ * table with the kernel's symbols has the functions too, but takes a tenth longer to load.
  */
 static void *period_function, *slack_function;
 

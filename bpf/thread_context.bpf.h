@@ -300,7 +300,7 @@ static __always_inline struct task_struct *current_thread(void)
 
 /*
  * The next two are not static, and find the thread themselves: so the verifier follows their loops once, and not again for each
- * way to each of their calls, which is half of the programs' loading time.
+ * way to each call, which took as long as the rest.
  */
 
 /*

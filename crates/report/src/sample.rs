@@ -159,8 +159,8 @@ pub fn marked_path(look: impl Fn(&PathAnswer)) {
     }
 }
 
-/// Four asked processes that hang: a shell waits for its child, which writes to a full pipe that only the shell reads;
-/// the first waits for an answer by a process that sleeps, the second for one of many writers.
+/// Three hanging processes: a shell waits for its child, which writes to a full pipe with the shell as its only reader;
+/// the next waits for an answer by a sleeping process, the last for any of many writers.
 pub fn hanging(look: impl FnOnce(&Overview)) {
     let trace = "
         thread sh tid=10 blocked=interruptible call=61:0

@@ -16,8 +16,7 @@ const CHAINS: usize = 10;
 /// The named processes at an end.
 const NAMED: usize = 3;
 
-/// The headline's words about the longest wait: `blocked for 2.01 s in read on a pipe that sleep (31757) writes`; `None`
-/// without a chain.
+/// The headline's words about the longest wait; `None` without a chain.
 pub fn first_chain(overview: &Overview) -> Option<String> {
     let chain = overview.chains.first()?;
     let wait = chain.links.first()?;
@@ -62,7 +61,7 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
     }
 }
 
-/// The processes able to end a wait: ` that sleep (31757) writes`.
+/// The words about the processes able to end a wait.
 fn ends(recorded: &Recorded, wait: &OpenEnd, at: Stamp<Reference>) -> String {
     let ends: Vec<String> =
         wait.ends.iter().map(|(way, processes)| end(recorded, *way, processes, at)).collect();

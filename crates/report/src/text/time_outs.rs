@@ -1,4 +1,4 @@
-//! The words for waits that timed out: the number joined, and the reading that is not proved.
+//! The words for timed-out waits: the number joined, and the reading without a proof.
 
 use wakepath_critical_path::JoinedSum;
 use wakepath_engine::{Algorithm, PathAnswer};

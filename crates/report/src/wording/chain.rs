@@ -1,4 +1,4 @@
-//! The words for a chain: threads that waited for each other.
+//! The words for a chain of threads waiting for each other.
 
 use wakepath_findings::{Chain, Evidence};
 
@@ -30,7 +30,7 @@ mod tests {
     use crate::text::headline;
 
     /// The first sentence's end, where `app` waited for threads (name, tid, process), each for the next, until
-    /// the last one's sleep ended.
+    /// the last thread's sleep ended.
     fn end(others: &[(&str, u32, u32)]) -> String {
         let mut story = Story::default();
         let app = story.thread(7, 1, b"app", 7);

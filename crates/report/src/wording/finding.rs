@@ -281,7 +281,7 @@ fn timer_ready(object: Option<&Object>) -> String {
     }
 }
 
-/// Waits that timed out, by the object with most of their time:
+/// Timed-out waits, by the object with most of their time:
 /// `waiting for udp 10.0.0.53:53 and 2 others: timed out, nothing came`.
 fn timed_out(expected: Expected, row: &Row) -> String {
     let missing = match expected {
