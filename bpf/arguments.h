@@ -13,15 +13,17 @@
 #define WP_EXEC_ARGUMENTS 62
 
 #define WP_PROGRAM_BYTES 32
-#define WP_ARGUMENT_BYTES 512
+/* The room for words: most programs have few, and Java's search paths are long. */
+#define WP_FEW_ARGUMENT_BYTES 512
+#define WP_ARGUMENT_BYTES 4096
 
 struct wp_exec_arguments {
 	struct wp_header h;
 	__u32 tgid;
 	__u32 length; /* of the words, bytes */
 	__u8 program[WP_PROGRAM_BYTES]; /* the last component of the program file's path, NUL-padded */
-	__u8 words[WP_ARGUMENT_BYTES]; /* the first bytes; each word ends with a NUL, a cut last word does not */
+	__u8 words[]; /* the first bytes; each word ends with a NUL, a cut last word does not */
 };
-_Static_assert(sizeof(struct wp_exec_arguments) == 568, "exec_arguments");
+_Static_assert(sizeof(struct wp_exec_arguments) == 56, "exec_arguments");
 
 #endif

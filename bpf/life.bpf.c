@@ -52,13 +52,12 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 }
 
 /*
- * Hands the program's words to user space. They are in memory, since the kernel has just written them. Without room the
- * script has no name, and no record of the machine is lost: nothing is counted.
+ * Hands the program's words to user space, at most `room` bytes. They are in memory, since the kernel has just written
+ * them. Without room in the buffer the script has no name, and no record of the machine is lost: nothing is counted.
  */
-static __always_inline void hand_over_arguments(struct task_struct *task)
+static __always_inline void hand_over_words(struct task_struct *task, __u64 from, __u64 length, const __u64 room)
 {
-	struct wp_exec_arguments *r = bpf_ringbuf_reserve(&life, sizeof(*r), 0);
-	__u64 from, length;
+	struct wp_exec_arguments *r = bpf_ringbuf_reserve(&life, sizeof(*r) + room, 0);
 
 	if (!r)
 		return;
@@ -67,15 +66,24 @@ static __always_inline void hand_over_arguments(struct task_struct *task)
 	__builtin_memset(r->program, 0, sizeof(r->program));
 	bpf_probe_read_kernel_str(r->program, sizeof(r->program),
 				  BPF_CORE_READ(task, mm, exe_file, f_path.dentry, d_name.name));
-	from = BPF_CORE_READ(task, mm, arg_start);
-	length = BPF_CORE_READ(task, mm, arg_end) - from;
-	if (length > sizeof(r->words))
-		length = sizeof(r->words);
+	if (length > room)
+		length = room;
 	asm volatile("" : "+r"(length));
-	if (length > sizeof(r->words) || bpf_probe_read_user(r->words, length, (void *)from))
+	if (length > room || bpf_probe_read_user(r->words, length, (void *)from))
 		length = 0;
 	r->length = length;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void hand_over_arguments(struct task_struct *task)
+{
+	__u64 from = BPF_CORE_READ(task, mm, arg_start);
+	__u64 length = BPF_CORE_READ(task, mm, arg_end) - from;
+
+	if (length <= WP_FEW_ARGUMENT_BYTES)
+		hand_over_words(task, from, length, WP_FEW_ARGUMENT_BYTES);
+	else
+		hand_over_words(task, from, length, WP_ARGUMENT_BYTES);
 }
 
 SEC("tp_btf/sched_process_exec")

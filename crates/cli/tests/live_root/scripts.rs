@@ -45,12 +45,14 @@ fn scripts_are_named_and_no_other_word_of_a_command_line_is_in_any_byte_of_a_rec
         program(&folder, name, SLEEPS, &[]);
     }
     write(&folder, "mon.sh", "#!/bin/sh -e\nsleep 0.1; sleep 0.1\n");
+    let path = format!("/lib/{SECRET}.jar:").repeat(100);
     let run = format!(
         "./python3 -u -W {SECRET} /opt/{SECRET}/h.py --token {SECRET}
         ./python3 -c {SECRET}
         ./python3 --unknown {SECRET} x.py
         ./java -Dpassword={SECRET} -cp {SECRET} M {SECRET}
         ./java -Dpassword={SECRET} -jar /opt/shop.jar
+        ./java -cp {path} com.shop.Long
         ./mysql -p{SECRET}
         ./perl -lane {SECRET}
         ./mon.sh {SECRET}
@@ -64,8 +66,8 @@ fn scripts_are_named_and_no_other_word_of_a_command_line_is_in_any_byte_of_a_rec
     assert!(!holds(&recording, SECRET.as_bytes()), "a word is in the recording");
     assert!(holds(&recording, b"shop.jar"), "the search finds the names that are there");
     let path = document(&folder, &["path"]);
-    // A record that the writer refuses counts as lost.
-    let lost = list(&path["losses"]).iter().filter(|loss| loss["records"] == "any");
+    // A record that the writer refuses counts as lost. Switches without a record are no such loss.
+    let lost = list(&path["losses"]).iter().filter(|loss| loss["reported"] == true);
     assert_eq!(lost.collect::<Vec<_>>(), Vec::<&Value>::new());
     let names = names(&path);
     let expect = |name: &str, script: &str| {
@@ -74,7 +76,13 @@ fn scripts_are_named_and_no_other_word_of_a_command_line_is_in_any_byte_of_a_rec
     for script in ["h.py", "", "last"] {
         expect("python3", script);
     }
-    for (name, script) in [("sh", "run.sh"), ("java", "M"), ("java", "shop.jar"), ("mon.sh", "mon.sh")] {
+    for (name, script) in [
+        ("sh", "run.sh"),
+        ("java", "M"),
+        ("java", "shop.jar"),
+        ("java", "com.shop.Long"),
+        ("mon.sh", "mon.sh"),
+    ] {
         expect(name, script);
     }
     let scripts = |wanted: &str| {
