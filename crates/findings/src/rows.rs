@@ -54,6 +54,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether kernel threads took more than half of the time: for a disk's row, the disk is not the part that weighs.
+    pub fn is_mostly_in_kernel_threads(&self) -> bool {
+        let ns = self.parts.get(&PartKey::KernelThreads).copied().unwrap_or_default();
+        ns > self.total_ns / 2
+    }
+
     /// The object with the most time in the row's waits, and the number of other objects; `None` if the object is
     /// unknown or anonymous.
     pub fn timed_out_object(&self) -> Option<(&Object, usize)> {
@@ -360,6 +366,17 @@ mod tests {
     use crate::EndedBy;
     use crate::testing::{FUTEX, Story, call, checkout};
     use wakepath_critical_path::{Cause, Via};
+
+    #[test]
+    fn a_row_is_mostly_in_kernel_threads_where_these_took_more_than_half_of_it() {
+        for (kernel_ns, total_ns, expected) in [(51, 100, true), (50, 100, false), (1, 1, true), (0, 0, false)] {
+            let other = PartKey::Activity(Activity::plain(SegmentKind::BlockDevice));
+            let parts = BTreeMap::from([(PartKey::KernelThreads, kernel_ns), (other, total_ns - kernel_ns)]);
+            let row = Row { total_ns, parts, ..Row::default() };
+            assert_eq!(row.is_mostly_in_kernel_threads(), expected, "{kernel_ns} of {total_ns}");
+        }
+        assert!(!Row { total_ns: 9, ..Row::default() }.is_mostly_in_kernel_threads());
+    }
 
     #[test]
     fn the_rows_are_the_whole_window() {

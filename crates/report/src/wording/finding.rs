@@ -174,6 +174,14 @@ fn a_disk(evidence: &Evidence<'_>, device: Option<u32>) -> String {
     })
 }
 
+/// Waits for a disk. If kernel threads took most of the time, the disk is not to blame for it.
+fn disk_row(disk: &str, row: &Row) -> String {
+    match row.is_mostly_in_kernel_threads() {
+        true => format!("waiting in kernel threads before {disk}"),
+        false => format!("waiting for {disk}"),
+    }
+}
+
 /// A wait for a cgroup's CPU limit.
 fn cpu_limit(of: Option<&UnitLimit>) -> String {
     let of = of.map_or(String::new(), |of| format!(" of {}", limit(of)));
@@ -191,7 +199,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
         RowKey::Cpu => fixed("cpu", "waiting for a CPU"),
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
-        RowKey::Disk(device) => ("disk", format!("waiting for {}", a_disk(evidence, *device))),
+        RowKey::Disk(device) => ("disk", disk_row(&a_disk(evidence, *device), row)),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),
         RowKey::SentByTimer(end, purpose) => {
             let (code, words) = sent_by_timer(*purpose, end.as_ref());
