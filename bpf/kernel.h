@@ -242,6 +242,7 @@ struct task_struct {
 	struct sigpending pending;
 	int exit_state;
 	struct thread_struct thread;
+	void *worker_private; /* 5.17 */
 };
 
 struct signal_struct {
@@ -369,6 +370,38 @@ struct request {
 	__u64 io_start_time_ns;
 };
 
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bvec_iter {
+	__u64 bi_sector;
+	unsigned int bi_size;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bio {
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
+	struct blkcg_gq *bi_blkg;
+};
+
+struct kthread {
+	void *data;
+};
+
+struct worker {
+	void *current_func;
+};
+
 struct hrtimer {
 	void *function;
 };
@@ -441,6 +474,7 @@ struct bpf_perf_event_value {
 enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 enum bpf_func_id { BPF_FUNC_loop = 181 };
 
+#define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 #define AF_INET 2
 #define AF_INET6 10

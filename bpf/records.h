@@ -48,6 +48,7 @@ enum wp_kind {
 	WP_THREAD_ATTRIBUTE = 27,
 	WP_LOCK_BEGIN = 28,
 	WP_LOCK_END = 29,
+	WP_BLOCK_RELEASE = 30,
 	WP_SAMPLE = 32,
 	WP_STACK = 33,
 	WP_FILE = 34,
@@ -338,6 +339,18 @@ struct wp_block {
 	__u32 error;
 };
 _Static_assert(sizeof(struct wp_block) == 64, "block");
+
+/* A cgroup's I/O limit lets go of a request that it held back; the device's queue comes next. */
+struct wp_block_release {
+	struct wp_header h;
+	__u64 sector;
+	__u64 io_cgroup; /* the request's, by id in the hierarchy with the I/O controller; 0: not known */
+	__u32 device; /* these three as in struct wp_block */
+	__u32 bytes;
+	__u32 operation;
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_block_release) == 48, "block_release");
 
 /* The hypervisor stole time from this CPU since the last check. */
 struct wp_stolen {

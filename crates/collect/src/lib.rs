@@ -13,6 +13,7 @@ mod drill;
 mod error;
 mod flight;
 mod goroutines;
+mod io_limit;
 mod kernel_probes;
 mod latency;
 mod libbpf;

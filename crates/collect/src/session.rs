@@ -176,7 +176,7 @@ pub fn record(
         status: None,
         life_lost: vec![0; cpus],
         skips: Skips::default(),
-        limits: Limits::default(),
+        limits: Vec::new(),
         stacks,
         last_check: clocks::now(),
         last_look: clocks::now(),
@@ -281,7 +281,8 @@ struct Session<'a, 'obj> {
     life_lost: Vec<u64>,
     /// The programs' skip counts at the last looks.
     skips: Skips,
-    limits: Limits,
+    /// The limits of each controller.
+    limits: Vec<Limits>,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
@@ -314,7 +315,7 @@ impl Session<'_, '_> {
             self.add_event(EventKind::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
         let names = names::all();
-        self.limits = Limits::new(&names);
+        self.limits = vec![Limits::of_cpu(&names), Limits::of_io(&names)];
         self.add_names(names);
         self.add_event(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
@@ -494,7 +495,7 @@ impl Session<'_, '_> {
         for record in arrived {
             self.unwinder.see(&record);
             self.go.see(&record);
-            let names = self.limits.see(&record);
+            let names = self.limits.iter_mut().flat_map(|limits| limits.see(&record)).collect();
             self.add_names(names);
             let record = match StackCopy::new(record) {
                 Ok(Some(copy)) => {

@@ -31,7 +31,7 @@ fn records_of(program: &str) -> Option<LostRecords> {
         "call_function_single_entry" | "call_function_single_exit" => LostRecords::Interrupts,
         "net_dev_queue" | "netif_receive_skb" => LostRecords::Packets,
         "sk_data_ready" | "sock_def_readable" => LostRecords::Sockets,
-        "block_rq_issue" | "block_rq_complete" => LostRecords::DiskRequests,
+        "block_rq_issue" | "block_rq_complete" | "block_bio_queue" => LostRecords::DiskRequests,
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" => LostRecords::Threads,
         "task_rename" | "cgroup_attach_task" => LostRecords::Threads,
         "signal_generate" | "signal_deliver" => LostRecords::Signals,

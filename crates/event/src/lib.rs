@@ -161,6 +161,8 @@ pub enum EventKind {
     BlockIssue(BlockRequest),
     /// A block device finished a request.
     BlockComplete(BlockRequest),
+    /// A cgroup's I/O limit lets go of a disk request that it held back.
+    BlockRelease(HeldRequest),
     /// [`Event::current`] begins to wait for a kernel lock.
     LockBegin(KernelLock),
     /// [`Event::current`] stopped waiting for the lock.
@@ -238,6 +240,28 @@ pub struct BlockRequest {
     pub start: Option<Stamp<Local>>,
     /// The time at which the request went to the device.
     pub issued: Option<Stamp<Local>>,
+}
+
+impl BlockRequest {
+    /// Whether the request reads: an I/O limit has sizes of its own for reads.
+    pub const fn is_read(&self) -> bool {
+        self.operation == 0
+    }
+}
+
+/// A disk request that a cgroup's I/O limit held back. The device's queue may merge it with others, or split it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldRequest {
+    /// The request's cgroup, in the hierarchy with the I/O controller. The limit is its own or an outer cgroup's.
+    pub cgroup: CgroupId,
+    /// The device: major << 20 | minor.
+    pub device: u32,
+    /// The first 512-byte sector.
+    pub sector: u64,
+    /// The size, bytes.
+    pub bytes: u32,
+    /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
+    pub operation: u8,
 }
 
 /// A contended kernel lock.
@@ -382,11 +406,17 @@ pub enum NameSpace {
     ServiceInstance = 11,
     /// Key: tgid << 8 | key of a [`ThreadAttribute`]. Name: the attribute's name.
     ThreadAttribute = 12,
+    /// Key: cgroup id in the hierarchy with the I/O controller. Name: its path there; only of cgroups whose requests a
+    /// limit held back.
+    IoCgroup = 13,
+    /// Key: cgroup id in the hierarchy with the I/O controller. Name: the I/O limits that its requests meet, innermost first,
+    /// a line each: `vda wbps=1000000 /shop`, the device, the limits and the cgroup that has them.
+    IoLimit = 14,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -399,6 +429,8 @@ impl NameSpace {
         Self::Service,
         Self::ServiceInstance,
         Self::ThreadAttribute,
+        Self::IoCgroup,
+        Self::IoLimit,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.

@@ -231,6 +231,9 @@ impl RowBuilder<'_> {
             },
             SegmentKind::BlockDevice => match class.responsible {
                 Responsible::Disk { device, .. } => RowKey::Disk(device),
+                Responsible::IoLimit { cgroup, device, reads } => {
+                    RowKey::IoLimit(evidence.io_limit(cgroup, device, reads))
+                }
                 _ => RowKey::Disk(None),
             },
             SegmentKind::Network => match class.responsible {
@@ -369,7 +372,9 @@ mod tests {
 
     #[test]
     fn a_row_is_mostly_in_kernel_threads_where_these_took_more_than_half_of_it() {
-        for (kernel_ns, total_ns, expected) in [(51, 100, true), (50, 100, false), (1, 1, true), (0, 0, false)] {
+        for (kernel_ns, total_ns, expected) in
+            [(51, 100, true), (50, 100, false), (1, 1, true), (0, 0, false)]
+        {
             let other = PartKey::Activity(Activity::plain(SegmentKind::BlockDevice));
             let parts = BTreeMap::from([(PartKey::KernelThreads, kernel_ns), (other, total_ns - kernel_ns)]);
             let row = Row { total_ns, parts, ..Row::default() };

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal,
-    SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelCost,
+    KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember,
+    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
     ThreadIdentity, Tid, UnwindCounts,
 };
 
@@ -169,6 +169,7 @@ impl Decoder {
             },
             Kind::BlockIssue => EventKind::BlockIssue(block(&r)?),
             Kind::BlockComplete => EventKind::BlockComplete(block(&r)?),
+            Kind::BlockRelease => EventKind::BlockRelease(held(&r)?),
             Kind::LockBegin => EventKind::LockBegin(lock(&r)),
             Kind::Refill => EventKind::Refill(CgroupId(r.u64(16))),
             Kind::Stolen => EventKind::Stolen(r.u64(16)),
@@ -458,6 +459,16 @@ fn block(r: &Record<'_>) -> Result<BlockRequest, DecodeError> {
     })
 }
 
+fn held(r: &Record<'_>) -> Result<HeldRequest, DecodeError> {
+    Ok(HeldRequest {
+        cgroup: CgroupId(r.u64(24)),
+        device: r.u32(32),
+        sector: r.u64(16),
+        bytes: r.u32(36),
+        operation: u8::try_from(r.u32(40)).map_err(|_| r.bad("operation", r.u32(40).into()))?,
+    })
+}
+
 fn lock(r: &Record<'_>) -> KernelLock {
     let owner = r.u32(28);
     KernelLock { address: r.u64(16), flags: r.u32(24), owner: (owner != 0).then_some(Tid(owner)) }
@@ -510,6 +521,8 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         10 => NameSpace::Service,
         11 => NameSpace::ServiceInstance,
         12 => NameSpace::ThreadAttribute,
+        13 => NameSpace::IoCgroup,
+        14 => NameSpace::IoLimit,
         other => return Err(r.bad("space", other.into())),
     })
 }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, GoStep,
-    KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext,
-    ThreadIdentity,
+    HeldRequest, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Stack, SwitchOut,
+    ThreadContext, ThreadIdentity,
 };
 
 use crate::decode::{
@@ -149,6 +149,7 @@ impl Encoder {
             }
             EventKind::BlockIssue(request) => block(request, Kind::BlockIssue, w),
             EventKind::BlockComplete(request) => block(request, Kind::BlockComplete, w),
+            EventKind::BlockRelease(request) => held(request, w),
             EventKind::LockBegin(l) => lock(l, Kind::LockBegin, w),
             EventKind::Refill(cpu_cgroup) => w.number(cpu_cgroup.0, Kind::Refill),
             EventKind::Stolen(ns) => w.number(*ns, Kind::Stolen),
@@ -386,6 +387,16 @@ fn block(request: &BlockRequest, kind: Kind, w: &mut Record<'_>) -> Kind {
     w.u32(request.operation.into());
     w.u32(0);
     kind
+}
+
+fn held(request: &HeldRequest, w: &mut Record<'_>) -> Kind {
+    w.u64(request.sector);
+    w.u64(request.cgroup.0);
+    w.u32(request.device);
+    w.u32(request.bytes);
+    w.u32(request.operation.into());
+    w.u32(0);
+    Kind::BlockRelease
 }
 
 fn lock(lock: &KernelLock, kind: Kind, w: &mut Record<'_>) -> Kind {

@@ -450,6 +450,15 @@ const SOCKET_READY: &[Field] = &[f("flow", "flow", 16, Bits(8))];
 
 const STACK_OF: &[Field] = &[f("stack", "stack", 16, Bits(8))];
 
+const BLOCK_RELEASE: &[Field] = &[
+    f("sector", "sector", 16, Number(8)),
+    f("io_cgroup", "io_cgroup", 24, Number(8)),
+    f("device", "device", 32, Number(4)),
+    f("bytes", "bytes", 36, Number(4)),
+    f("operation", "operation", 40, Number(4)),
+    f("spare", "", 44, Number(4)),
+];
+
 const REFILL: &[Field] = &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))];
 
 const STOLEN: &[Field] = &[f("ns", "ns", 16, Number(8))];
@@ -503,6 +512,7 @@ pub const LAYOUTS: &[Layout] = &[
     bpf_record(Kind::Blocked, "blocked", "wp_blocked", 48, BLOCKED),
     bpf_record(Kind::BlockIssue, "block_issue", "wp_block", 64, BLOCK),
     bpf_record(Kind::BlockComplete, "block_complete", "wp_block", 64, BLOCK),
+    bpf_record(Kind::BlockRelease, "block_release", "wp_block_release", 48, BLOCK_RELEASE),
     bpf_record(Kind::Stolen, "stolen", "wp_stolen", 24, STOLEN),
     bpf_record(Kind::ThreadAttribute, "thread_attribute", "wp_thread_attribute", 128, THREAD_ATTRIBUTE),
     bpf_record(Kind::LockBegin, "lock_begin", "wp_lock", 32, LOCK),

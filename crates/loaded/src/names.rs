@@ -22,9 +22,9 @@ pub struct Names {
     named: BTreeMap<(NameSpace, u64), Name>,
     /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
-    /// By process: the service and instance that it states, and the names of its threads' attributes, each from its
-    /// reading on.
-    of_processes: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
+    /// Names that change, each from its reading on. By process: the service and instance that it states, and the names of
+    /// its threads' attributes. By cgroup: the I/O limits.
+    changing: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
 }
@@ -55,11 +55,14 @@ impl Names {
                 self.limits.entry(CgroupId(*cgroup)).or_default().push((event.at, Name::from(&**limit)));
             }
             EventKind::Name(
-                space @ (NameSpace::Service | NameSpace::ServiceInstance | NameSpace::ThreadAttribute),
+                space @ (NameSpace::Service
+                | NameSpace::ServiceInstance
+                | NameSpace::ThreadAttribute
+                | NameSpace::IoLimit),
                 key,
                 name,
             ) => {
-                self.of_processes.entry((*space, *key)).or_default().push((event.at, Name::from(&**name)));
+                self.changing.entry((*space, *key)).or_default().push((event.at, Name::from(&**name)));
             }
             EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
@@ -110,10 +113,14 @@ impl Names {
     }
 
     fn stated_by_process(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
-        let read = self.of_processes.get(&(space, key))?;
+        self.at(space, key, at).filter(|name| !name.bytes().is_empty())
+    }
+
+    /// A name that changes: the last reading until `at`, else the first.
+    pub(crate) fn at(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
+        let read = self.changing.get(&(space, key))?;
         let until = read.partition_point(|&(since, _)| since <= at);
-        let (_, name) = read.get(until.saturating_sub(1))?;
-        Some(name).filter(|name| !name.bytes().is_empty())
+        read.get(until.saturating_sub(1)).map(|(_, name)| name)
     }
 
     /// All names in a space with 32-bit keys, ordered by key.
@@ -125,6 +132,11 @@ impl Names {
     /// A cgroup's path in the hierarchy with the CPU controller.
     pub fn cpu_cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::CpuCgroup, id.0))
+    }
+
+    /// A cgroup's path in the hierarchy with the I/O controller, if its requests were held back.
+    pub(crate) fn io_cgroup(&self, id: CgroupId) -> Option<&Name> {
+        self.named.get(&(NameSpace::IoCgroup, id.0))
     }
 
     /// The path of a thread's cgroup in the v2 hierarchy, or if it says nothing, in the hierarchy with the CPU

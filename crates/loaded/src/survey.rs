@@ -292,6 +292,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Flow(..) => "flow",
         EventKind::BlockIssue(_) => "block_issue",
         EventKind::BlockComplete(_) => "block_complete",
+        EventKind::BlockRelease(_) => "block_release",
         EventKind::LockBegin(_) => "lock_begin",
         EventKind::LockEnd(_) => "lock_end",
         EventKind::Sample(_) => "sample",

@@ -45,6 +45,7 @@ fn every_code_has_its_sentence() {
     section("bases", bases.map(|basis| (wording::basis_word(basis), meaning(basis))).to_vec());
     let rules = [
         Rule::InterruptsInSum,
+        Rule::HeldRequest,
         Rule::LastCompletion,
         Rule::LastPacket,
         Rule::JoinedTimeouts,
@@ -269,6 +270,7 @@ fn activities() -> Vec<(&'static str, String)> {
     };
     let sent_by_timer = |purpose| Responsible::SentByTimer { flow: FlowId(1), purpose };
     let disk = |queued| Responsible::Disk { device: Some(8 << 20), queued };
+    let io_limit = Responsible::IoLimit { cgroup: CgroupId(7), device: 8 << 20, reads: false };
     let interrupt = Responsible::Interrupt { context: Context::Device, irq: Some(9) };
     [
         (SegmentKind::Running, Responsible::Itself),
@@ -281,6 +283,7 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::BlockDevice, disk(false)),
         (SegmentKind::BlockDevice, disk(true)),
         (SegmentKind::BlockDevice, Responsible::Disk { device: None, queued: false }),
+        (SegmentKind::BlockDevice, io_limit),
         (SegmentKind::Network, Responsible::Flow(Some(FlowId(1)))),
         (SegmentKind::Network, Responsible::Flow(None)),
         (SegmentKind::Network, sent_by_timer(TimerPurpose::Syn { repeats: 2 })),

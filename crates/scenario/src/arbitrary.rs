@@ -11,9 +11,9 @@ use proptest::strategy::Union;
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal,
-    SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelCost,
+    KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember,
+    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
     ThreadIdentity, Tid, UnwindCounts,
 };
 
@@ -204,6 +204,16 @@ fn block() -> impl Strategy<Value = BlockRequest> {
     )
 }
 
+fn held() -> impl Strategy<Value = HeldRequest> {
+    any::<(u64, u32, u64, u32, u8)>().prop_map(|(cgroup, device, sector, bytes, operation)| HeldRequest {
+        cgroup: CgroupId(cgroup),
+        device,
+        sector,
+        bytes,
+        operation,
+    })
+}
+
 fn kernel_lock() -> impl Strategy<Value = KernelLock> {
     (any::<u64>(), any::<u32>(), option::of((1..=u32::MAX).prop_map(Tid)))
         .prop_map(|(address, flags, owner)| KernelLock { address, flags, owner })
@@ -326,6 +336,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         }),
         block().prop_map(EventKind::BlockIssue),
         block().prop_map(EventKind::BlockComplete),
+        held().prop_map(EventKind::BlockRelease),
         kernel_lock().prop_map(EventKind::LockBegin),
         kernel_lock().prop_map(EventKind::LockEnd),
         stack().prop_map(EventKind::Sample),

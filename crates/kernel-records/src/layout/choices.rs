@@ -41,6 +41,8 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("SERVICE", 10),
     ("SERVICE_INSTANCE", 11),
     ("THREAD_ATTRIBUTE", 12),
+    ("IO_CGROUP", 13),
+    ("IO_LIMIT", 14),
 ];
 
 /// A mark's meaning: `event::Mark`.

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use wakepath_event::{
-    Address, Direction, Flow, FlowId, FunctionCall, GoStep, LockWord, LostRecords, Packet, SetMember, Signal,
-    SignalAction, StackId, ThreadContext,
+    Address, Direction, Flow, FlowId, FunctionCall, GoStep, HeldRequest, LockWord, LostRecords, Packet,
+    SetMember, Signal, SignalAction, StackId, ThreadContext,
 };
 use wakepath_event::{Call, CallEnd, CostKind, KernelCost, StackCounts, UnwindCounts};
 use wakepath_kernel_records::layout::{every_form, forms_of};
@@ -46,6 +46,7 @@ const fn rule(kind: &EventKind) -> Left {
         | EventKind::Blocked(_)
         | EventKind::Refill(_)
         | EventKind::BlockComplete(_)
+        | EventKind::BlockRelease(_)
         | EventKind::LockEnd(_)
         | EventKind::Loss { .. }
         | EventKind::Clocks(_) => State,
@@ -138,6 +139,7 @@ fn samples() -> Vec<Sample> {
         build_id: [1, 2].into(),
         path: b"/bin/worker".as_slice().into(),
     };
+    let held = HeldRequest { cgroup: CgroupId(1), device: 8 << 20, sector: 64, bytes: 4096, operation: 0 };
     let alone = |kind| (Vec::new(), kind);
     let mut samples = vec![
         alone(switch(SwitchOut::Runnable, None)),
@@ -167,6 +169,7 @@ fn samples() -> Vec<Sample> {
         alone(EventKind::Flow(FlowId(9), flow)),
         alone(EventKind::BlockIssue(request(1))),
         (vec![EventKind::BlockIssue(request(1))], EventKind::BlockComplete(request(1))),
+        alone(EventKind::BlockRelease(held)),
         alone(EventKind::LockBegin(lock(0x100))),
         (vec![EventKind::LockBegin(lock(0x100))], EventKind::LockEnd(lock(0x100))),
         alone(EventKind::Sample(stack())),

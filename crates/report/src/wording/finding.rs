@@ -6,12 +6,12 @@ use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
     PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
-use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
+use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::{
-    call, comm, disk, interrupt, kind_phrase, limit, list, lock, named, object_name, on_host, signal_sent,
-    thread, unit,
+    call, comm, disk, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name, on_host,
+    signal_sent, thread, unit,
 };
 use crate::units::count;
 
@@ -66,6 +66,9 @@ pub fn responsible(
             let disk = device.map_or(String::from("a disk"), |device| disk(names, device));
             ("block_request", Some(if queued { format!("queue of {disk}") } else { disk }))
         }
+        Responsible::IoLimit { cgroup, device, reads } => {
+            ("io_limit", Some(io_limit(names, &evidence.io_limit(cgroup, device, reads))))
+        }
         Responsible::Flow(flow) => {
             ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.to_string()))
         }
@@ -96,6 +99,7 @@ pub fn blamed_code(evidence: &Evidence<'_>, blamed: &Blamed) -> Option<&'static 
         Blamed::Cause(cause) => responsible(evidence, *cause).0,
         Blamed::Threads(_) => Some("competitor"),
         Blamed::CpuLimit(_) => Some("cpu_limit"),
+        Blamed::IoLimit(_) => Some("io_limit"),
         Blamed::KernelThread(_) => Some("kernel_thread"),
         Blamed::Sender(_) => Some("packet"),
     }
@@ -118,6 +122,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
             let waiting = if *queued { "waiting in the queue of" } else { "waiting for" };
             format!("{waiting} {}", a_disk(evidence, *device))
         }
+        (_, Blamed::IoLimit(limit)) => held_back(evidence, limit),
         (SegmentKind::Throttled, Blamed::CpuLimit(limit)) => cpu_limit(Some(limit)),
         (SegmentKind::Stopped, Blamed::Cause(until)) => stopped(evidence, *until),
         (SegmentKind::Unknown, Blamed::Cause(Responsible::Signal(signal))) => cut_short(evidence, signal),
@@ -174,6 +179,11 @@ fn a_disk(evidence: &Evidence<'_>, device: Option<u32>) -> String {
     })
 }
 
+/// A wait for a request that an I/O limit held back.
+fn held_back(evidence: &Evidence<'_>, limit: &IoLimit) -> String {
+    format!("held back by the I/O limit of {}", io_limit(&evidence.recorded.survey.names, limit))
+}
+
 /// Waits for a disk. If kernel threads took most of the time, the disk is not to blame for it.
 fn disk_row(disk: &str, row: &Row) -> String {
     match row.is_mostly_in_kernel_threads() {
@@ -200,6 +210,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::Cpu => fixed("cpu", "waiting for a CPU"),
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
         RowKey::Disk(device) => ("disk", disk_row(&a_disk(evidence, *device), row)),
+        RowKey::IoLimit(limit) => ("io_limit", held_back(evidence, limit)),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),
         RowKey::SentByTimer(end, purpose) => {
             let (code, words) = sent_by_timer(*purpose, end.as_ref());

@@ -1,0 +1,137 @@
+//! Disk requests that a cgroup's I/O limit held back, from their release to their issue.
+//!
+//! The kernel reports the release of a bio, its own unit of disk input and output, before the device's queue makes a
+//! request of it: the queue may merge several bios, or split one. So releases and requests are matched by the sectors.
+
+use std::collections::VecDeque;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{BlockRequest, HeldRequest};
+
+use crate::HeldBack;
+
+/// The most releases without their whole issue. The kernel lets 32 requests go at once.
+const MAX_RELEASED: usize = 512;
+
+const SECTOR_BYTES: u32 = 512;
+
+#[derive(Debug, Default)]
+pub(crate) struct HeldRequests(VecDeque<Released>);
+
+#[derive(Debug)]
+struct Released {
+    device: u32,
+    operation: u8,
+    /// The sectors not issued yet.
+    from: u64,
+    to: u64,
+    held: HeldBack,
+}
+
+impl HeldRequests {
+    pub(crate) fn release(&mut self, request: &HeldRequest, until: Stamp<Reference>) {
+        let HeldRequest { cgroup, device, sector: from, bytes, operation } = *request;
+        let held = HeldBack { until, cgroup };
+        let to = end(from, bytes);
+        if from < to {
+            if self.0.len() == MAX_RELEASED {
+                self.0.pop_front();
+            }
+            self.0.push_back(Released { device, operation, from, to, held });
+        }
+    }
+
+    /// The last release among the bios in an issued request.
+    pub(crate) fn issue(&mut self, request: &BlockRequest) -> Option<HeldBack> {
+        let (from, to) = (request.sector, end(request.sector, request.bytes));
+        let mut last = None;
+        self.0.retain_mut(|released| {
+            let is_in = released.device == request.device
+                && released.operation == request.operation
+                && released.from < to
+                && from < released.to;
+            if is_in {
+                last = Some(released.held);
+                // A bio is split from its front on.
+                released.from = to;
+            }
+            released.from < released.to
+        });
+        last
+    }
+}
+
+/// The sector behind a request.
+fn end(sector: u64, bytes: u32) -> u64 {
+    sector.saturating_add(bytes.div_ceil(SECTOR_BYTES).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::CgroupId;
+
+    use super::*;
+
+    const WRITE: u8 = 1;
+
+    fn held(sector: u64, sectors: u32) -> HeldRequest {
+        HeldRequest { cgroup: CgroupId(sector), device: 8, sector, bytes: sectors * 512, operation: WRITE }
+    }
+
+    fn issued(sector: u64, sectors: u32) -> BlockRequest {
+        let bytes = sectors * 512;
+        BlockRequest { id: 1, device: 8, sector, bytes, operation: WRITE, start: None, issued: None }
+    }
+
+    /// The requests, each released at the time that is its place, from 1 on.
+    fn released(requests: &[HeldRequest]) -> HeldRequests {
+        let mut all = HeldRequests::default();
+        (1..).zip(requests).for_each(|(at, request)| all.release(request, Stamp::from_ns(at)));
+        all
+    }
+
+    fn until(requests: &mut HeldRequests, request: &BlockRequest) -> Option<u64> {
+        requests.issue(request).map(|held| held.until.ns())
+    }
+
+    #[test]
+    fn a_request_was_held_until_the_release_of_its_sectors() {
+        let mut requests = released(&[held(100, 8), held(200, 8)]);
+        assert_eq!(requests.issue(&issued(200, 8)).map(|held| held.cgroup), Some(CgroupId(200)));
+        assert_eq!(until(&mut requests, &issued(200, 8)), None, "it was issued");
+        assert_eq!(until(&mut requests, &issued(108, 8)), None, "the sectors behind");
+        assert_eq!(until(&mut requests, &issued(92, 8)), None, "the sectors in front");
+        assert_eq!(until(&mut requests, &issued(107, 8)), Some(1), "one sector is enough");
+    }
+
+    #[test]
+    fn merged_bios_were_held_until_the_last_release_and_each_part_of_a_split_one_was_held() {
+        let mut merged = released(&[held(108, 8), held(100, 8)]);
+        assert_eq!(until(&mut merged, &issued(100, 16)), Some(2));
+        assert_eq!(until(&mut merged, &issued(108, 8)), None);
+        let mut split = released(&[held(100, 24)]);
+        for (sector, expected) in [(100, Some(1)), (108, Some(1)), (116, Some(1)), (116, None)] {
+            assert_eq!(until(&mut split, &issued(sector, 8)), expected, "{sector}");
+        }
+    }
+
+    #[test]
+    fn another_disk_or_operation_and_a_request_without_data_match_nothing() {
+        let mut requests = released(&[held(100, 8), held(300, 0)]);
+        assert_eq!(until(&mut requests, &BlockRequest { device: 9, ..issued(100, 8) }), None);
+        assert_eq!(until(&mut requests, &BlockRequest { operation: 0, ..issued(100, 8) }), None);
+        assert_eq!(until(&mut requests, &issued(300, 0)), None);
+        assert_eq!(until(&mut requests, &issued(100, 0)), None);
+        assert_eq!(until(&mut requests, &issued(u64::MAX, 8)), None);
+        assert_eq!(until(&mut requests, &issued(100, 8)), Some(1));
+    }
+
+    #[test]
+    fn releases_without_an_issue_take_bounded_room() {
+        let many: Vec<_> = (0..3 * MAX_RELEASED as u64).map(|place| held(place * 8, 8)).collect();
+        let mut requests = released(&many);
+        assert_eq!(requests.0.len(), MAX_RELEASED);
+        assert_eq!(until(&mut requests, &issued(0, 8)), None, "the oldest went");
+        assert!(until(&mut requests, &issued((many.len() as u64 - 1) * 8, 8)).is_some());
+    }
+}
