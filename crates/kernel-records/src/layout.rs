@@ -456,7 +456,7 @@ const BLOCK_RELEASE: &[Field] = &[
     f("device", "device", 32, Number(4)),
     f("bytes", "bytes", 36, Number(4)),
     f("operation", "operation", 40, Number(4)),
-    f("spare", "", 44, Number(4)),
+    f("spare", "spare", 44, Number(4)),
 ];
 
 const REFILL: &[Field] = &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))];
@@ -512,11 +512,11 @@ pub const LAYOUTS: &[Layout] = &[
     bpf_record(Kind::Blocked, "blocked", "wp_blocked", 48, BLOCKED),
     bpf_record(Kind::BlockIssue, "block_issue", "wp_block", 64, BLOCK),
     bpf_record(Kind::BlockComplete, "block_complete", "wp_block", 64, BLOCK),
-    bpf_record(Kind::BlockRelease, "block_release", "wp_block_release", 48, BLOCK_RELEASE),
     bpf_record(Kind::Stolen, "stolen", "wp_stolen", 24, STOLEN),
     bpf_record(Kind::ThreadAttribute, "thread_attribute", "wp_thread_attribute", 128, THREAD_ATTRIBUTE),
     bpf_record(Kind::LockBegin, "lock_begin", "wp_lock", 32, LOCK),
     bpf_record(Kind::LockEnd, "lock_end", "wp_lock", 32, LOCK),
+    bpf_record(Kind::BlockRelease, "block_release", "wp_block_release", 48, BLOCK_RELEASE),
     Layout { tail: FRAMES, ..bpf_record(Kind::Sample, "sample", "wp_sample", 32, SAMPLE) },
     Layout { tail: FRAMES, ..bpf_record(Kind::Stack, "stack", "wp_sample", 32, SAMPLE) },
     bpf_record(Kind::File, "file", "wp_file", 112, FILE),

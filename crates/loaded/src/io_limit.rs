@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_the_innermost_on_this_device_in_this_direction() {
-        let web = Some(Unit::Cgroup("/shop/web".into()));
-        let shop = Some(Unit::Cgroup("/shop".into()));
+        let web = Some(Unit::Cgroup("web".into()));
+        let shop = Some(Unit::Cgroup("shop".into()));
         for (text, reads, unit, bytes, requests, alone) in [
             ("vda wbps=1000000 /shop/web", false, &web, Some(1_000_000), None, true),
             ("vda rbps=5 wbps=1000000 wiops=3 /shop", false, &shop, Some(1_000_000), Some(3), true),
@@ -114,8 +114,8 @@ mod tests {
             let expected = IoLimit { unit: unit.clone(), device: VDA, reads, bytes, requests, alone };
             assert_eq!(found(text, reads), expected, "{text}");
         }
-        let spaces = found("vda wbps=3 /a b/c /d", false);
-        assert_eq!((spaces.unit, spaces.bytes), (Some(Unit::Cgroup("/a b/c /d".into())), Some(3)));
+        let spaces = found("vda wbps=3 /a b/c d", false);
+        assert_eq!((spaces.unit, spaces.bytes), (Some(Unit::Cgroup("c d".into())), Some(3)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod epolls;
 mod gave_up;
 mod go;
 mod hang;
+mod io_limits;
 mod killed_tracers;
 mod labels;
 mod latency_cycles;

@@ -46,10 +46,10 @@ const fn rule(kind: &EventKind) -> Left {
         | EventKind::Blocked(_)
         | EventKind::Refill(_)
         | EventKind::BlockComplete(_)
-        | EventKind::BlockRelease(_)
         | EventKind::LockEnd(_)
         | EventKind::Loss { .. }
         | EventKind::Clocks(_) => State,
+        EventKind::BlockRelease(_) => Nothing("the request's issue follows at once"),
         EventKind::Unrecorded => Nothing("the recorder records every CPU"),
         EventKind::UserMark(_) | EventKind::UserMarksLost { .. } => {
             Nothing("the recorder has no such records")
