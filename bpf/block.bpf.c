@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Disk requests: the request that ended a wait, and its queueing time before the device got it; and requests that a
- * cgroup's I/O limit held back. No tracepoint marks such a hold. Its end shows in the kernel worker that lets such requests
- * go: each of them passes `block_bio_queue` there.
+ * Disk requests: the request that ended a wait, and its queueing time before the device got it; and requests held
+ * back by a cgroup's I/O limit. No tracepoint marks such a hold; its end shows in the kernel worker for released requests,
+ * where each of them passes `block_bio_queue`.
  */
 #include "ring.bpf.h"
 
@@ -39,11 +39,11 @@ int BPF_PROG(block_rq_complete, struct request *rq)
 	return block(rq, WP_BLOCK_COMPLETE);
 }
 
-/* The work that lets requests go; null if the kernel's symbols may not be read. */
+/* The work of releasing held requests; null if the kernel's symbols may not be read. */
 extern const void blk_throtl_dispatch_work_fn __ksym __weak;
 
-/* Whether the current thread is a kernel worker that lets held requests go. */
-static __always_inline bool lets_requests_go(void)
+/* Whether the current thread is the kernel worker for released requests. */
+static __always_inline bool releases_requests(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kthread *kthread;
@@ -63,7 +63,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	struct wp_block_release *r;
 	struct gendisk *disk;
 
-	if (!&blk_throtl_dispatch_work_fn || !lets_requests_go())
+	if (!&blk_throtl_dispatch_work_fn || !releases_requests())
 		return 0;
 	r = life_reserve(sizeof(*r), WP_BLOCK_RELEASE, current_tid());
 	if (!r)

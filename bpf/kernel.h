@@ -107,6 +107,7 @@ struct cgroup {
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
 };
 
 struct css_set {
@@ -370,6 +371,21 @@ struct request {
 	__u64 io_start_time_ns;
 };
 
+struct atomic_count {
+	__s64 counter;
+};
+
+struct page_counter {
+	struct atomic_count usage; /* pages */
+	unsigned long max;
+	unsigned long high;
+};
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct page_counter memory;
+};
+
 struct block_device {
 	struct gendisk *bd_disk;
 };
@@ -471,7 +487,7 @@ struct bpf_perf_event_value {
 };
 
 /* Values, not relocated offsets. */
-enum cgroup_subsys_id { cpu_cgrp_id = 1 };
+enum cgroup_subsys_id { cpu_cgrp_id = 1, memory_cgrp_id = 4 };
 enum bpf_func_id { BPF_FUNC_loop = 181 };
 
 #define PF_WQ_WORKER 0x00000020

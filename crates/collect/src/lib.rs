@@ -26,6 +26,7 @@ mod priority;
 mod probes;
 mod programs;
 mod raw_records;
+mod refaults;
 mod rights;
 mod rings;
 mod sampling;

@@ -11,6 +11,7 @@ use wakepath_kernel_records::{Header, Kind};
 
 use crate::io_limit::io_limits;
 use crate::names::{Hierarchy, MAX_CGROUPS, Name, cgroup_names, cpu_limit, folders, path_within};
+use crate::refaults::refaults;
 
 /// The shortest time between two readings of a limit: reading takes some 20 µs, in which nothing is drained.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,6 +26,7 @@ const MAX_KNOWN: usize = 2 * MAX_CGROUPS;
 enum Controller {
     Cpu,
     Io,
+    Memory,
 }
 
 impl Controller {
@@ -33,6 +35,7 @@ impl Controller {
         let (kind, place) = match self {
             Self::Cpu => (Kind::Refill, 16),
             Self::Io => (Kind::BlockRelease, 24),
+            Self::Memory => (Kind::Reclaim, 24),
         };
         (Header::read(record)?.kind == kind.number())
             .then(|| record.get(place..)?.first_chunk().copied().map(u64::from_le_bytes))?
@@ -42,6 +45,7 @@ impl Controller {
         match self {
             Self::Cpu => NameSpace::CpuCgroup,
             Self::Io => NameSpace::IoCgroup,
+            Self::Memory => NameSpace::MemoryCgroup,
         }
     }
 
@@ -49,6 +53,8 @@ impl Controller {
         match self {
             Self::Cpu => NameSpace::CpuLimit,
             Self::Io => NameSpace::IoLimit,
+            // The limit itself is in the record.
+            Self::Memory => NameSpace::Refaults,
         }
     }
 
@@ -57,13 +63,35 @@ impl Controller {
         match self {
             Self::Cpu => cpu_limit(folder),
             Self::Io => io_limits(root, folder),
+            Self::Memory => refaults(folder),
         }
+    }
+}
+
+/// The limits of all controllers.
+#[derive(Debug, Default)]
+pub(crate) struct AllLimits(Vec<Limits>);
+
+impl AllLimits {
+    /// Starts from the cgroups named when recording began.
+    pub(crate) fn new(names: &[Name]) -> Self {
+        Self(vec![Limits::cpu(names), Limits::io(names), Limits::memory(names)])
+    }
+
+    /// The new names, if this record shows a limit at work.
+    pub(crate) fn see(&mut self, record: &[u8]) -> Vec<Name> {
+        self.0.iter_mut().flat_map(|limits| limits.see(record)).collect()
+    }
+
+    /// The changes since the last readings, when recording ends.
+    pub(crate) fn last(&mut self) -> Vec<Name> {
+        self.0.iter_mut().flat_map(Limits::last).collect()
     }
 }
 
 /// The cgroups in the hierarchy with a controller, by inode, and their limits at the last reading.
 #[derive(Debug)]
-pub(crate) struct Limits {
+struct Limits {
     controller: Controller,
     root: PathBuf,
     known: HashMap<u64, Known>,
@@ -82,20 +110,29 @@ struct Known {
 
 impl Limits {
     /// CPU limits; starts from the cgroups named when recording began.
-    pub(crate) fn of_cpu(names: &[Name]) -> Self {
+    fn cpu(names: &[Name]) -> Self {
         Self::below(Hierarchy::Cpu.root().unwrap_or_default(), names)
     }
 
     /// I/O limits. A recording names only the cgroups whose requests were held back.
-    pub(crate) fn of_io(names: &[Name]) -> Self {
-        let root = Hierarchy::Io.root();
+    fn io(names: &[Name]) -> Self {
+        Self::unnamed(Controller::Io, Hierarchy::Io, names)
+    }
+
+    /// Counts of cgroups whose memory limits are reached. A recording names only these.
+    fn memory(names: &[Name]) -> Self {
+        Self::unnamed(Controller::Memory, Hierarchy::Memory, names)
+    }
+
+    fn unnamed(controller: Controller, hierarchy: Hierarchy, names: &[Name]) -> Self {
+        let root = hierarchy.root();
         let cgroups = match root == Hierarchy::V2.root() {
-            true => of_v2(names),
-            false => cgroup_names(Hierarchy::Io),
+            true => v2_cgroups(names),
+            false => cgroup_names(hierarchy),
         };
         let known = |path| Known { path: Some(path), ..Known::default() };
         let known = cgroups.into_iter().map(|(inode, path)| (inode, known(path))).collect();
-        Self { controller: Controller::Io, root: root.unwrap_or_default(), known }
+        Self { controller, root: root.unwrap_or_default(), known }
     }
 
     fn below(root: PathBuf, names: &[Name]) -> Self {
@@ -115,9 +152,16 @@ impl Limits {
         Self { controller: Controller::Cpu, root, known }
     }
 
+    /// The changes since the last readings, when recording ends: counts go on until then.
+    fn last(&mut self) -> Vec<Name> {
+        let read = self.known.iter().filter(|(_, known)| known.read.is_some());
+        let cgroups: Vec<u64> = read.map(|(inode, _)| *inode).collect();
+        cgroups.into_iter().flat_map(|inode| self.read(inode, Instant::now() + READ_INTERVAL)).collect()
+    }
+
     /// The new names, if this record shows a limit at work: the limit where it has changed, and the cgroup where it is
     /// new.
-    pub(crate) fn see(&mut self, record: &[u8]) -> Vec<Name> {
+    fn see(&mut self, record: &[u8]) -> Vec<Name> {
         self.controller.at_work(record).map_or(Vec::new(), |inode| self.read(inode, Instant::now()))
     }
 
@@ -152,7 +196,7 @@ impl Limits {
 }
 
 /// The named cgroups in the v2 hierarchy.
-fn of_v2(names: &[Name]) -> HashMap<u64, Box<[u8]>> {
+fn v2_cgroups(names: &[Name]) -> HashMap<u64, Box<[u8]>> {
     let v2 = names.iter().filter(|(space, ..)| *space == NameSpace::Cgroup);
     v2.map(|(_, inode, path)| (*inode, path.clone())).collect()
 }

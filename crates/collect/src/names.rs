@@ -43,6 +43,8 @@ pub(crate) enum Hierarchy {
     Cpu,
     /// The hierarchy with the I/O controller.
     Io,
+    /// The hierarchy with the memory controller.
+    Memory,
 }
 
 impl Hierarchy {
@@ -63,6 +65,7 @@ impl Hierarchy {
             Self::V2 => v2(),
             Self::Cpu => v1("cpu").or_else(v2),
             Self::Io => v1("blkio").or_else(v2),
+            Self::Memory => v1("memory").or_else(v2),
         }
     }
 }

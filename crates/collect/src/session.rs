@@ -22,7 +22,7 @@ use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
 use crate::goroutines::{self, GoFound, GoRefused, GoStarted, GoWatch, Started};
-use crate::limits::Limits;
+use crate::limits::AllLimits;
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
@@ -176,7 +176,7 @@ pub fn record(
         status: None,
         life_lost: vec![0; cpus],
         skips: Skips::default(),
-        limits: Vec::new(),
+        limits: AllLimits::default(),
         stacks,
         last_check: clocks::now(),
         last_look: clocks::now(),
@@ -281,8 +281,7 @@ struct Session<'a, 'obj> {
     life_lost: Vec<u64>,
     /// The programs' skip counts at the last looks.
     skips: Skips,
-    /// The limits of each controller.
-    limits: Vec<Limits>,
+    limits: AllLimits,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
@@ -315,7 +314,7 @@ impl Session<'_, '_> {
             self.add_event(EventKind::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
         let names = names::all();
-        self.limits = vec![Limits::of_cpu(&names), Limits::of_io(&names)];
+        self.limits = AllLimits::new(&names);
         self.add_names(names);
         self.add_event(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
@@ -412,6 +411,8 @@ impl Session<'_, '_> {
         probes::detach(&mut go_links);
         self.programs.detach();
         let detached = clocks::now();
+        let last = self.limits.last();
+        self.add_names(last);
         // The rest of the rings must not take the room reserved for the end.
         self.drain_rings();
         let drained = self.hand_over();
@@ -495,7 +496,7 @@ impl Session<'_, '_> {
         for record in arrived {
             self.unwinder.see(&record);
             self.go.see(&record);
-            let names = self.limits.iter_mut().flat_map(|limits| limits.see(&record)).collect();
+            let names = self.limits.see(&record);
             self.add_names(names);
             let record = match StackCopy::new(record) {
                 Ok(Some(copy)) => {
@@ -553,9 +554,7 @@ impl Session<'_, '_> {
     }
 
     fn add_names(&mut self, names: Vec<names::Name>) {
-        for (space, key, name) in names {
-            self.add_event(EventKind::Name(space, key, name));
-        }
+        names.into_iter().for_each(|(space, key, name)| self.add_event(EventKind::Name(space, key, name)));
     }
 
     fn add_clocks(&mut self) {

@@ -8,7 +8,7 @@
 //! Skips that cannot have cost a record must not count:
 //!
 //! - Locks: an interrupt only spins, and spinning threads' waits are not recorded.
-//! - Requests that an I/O limit held back: a thread lets them go, and an interrupt none.
+//! - Requests that an I/O limit held back: a thread lets them go, and an interrupt none. So with reclaims of memory.
 //! - Timers: only CPU limits' timers are recorded, and only while a limit throttles threads. The program is met twice
 //!   where an interrupt comes while it looks at a softirq's timer, seen some times a minute under many packets.
 
@@ -18,6 +18,7 @@ use wakepath_event::LostRecords;
 fn records_of(program: &str) -> Option<LostRecords> {
     Some(match program {
         "contention_begin" | "contention_end" | "block_bio_queue" => return None,
+        "memcg_reclaim_begin" | "memcg_reclaim_end" => return None,
         "sched_switch" => LostRecords::Switches,
         "sched_waking" | "sched_wakeup_new" => LostRecords::WakeUps,
         "sched_migrate_task" => LostRecords::Moves,

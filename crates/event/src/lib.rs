@@ -163,6 +163,8 @@ pub enum EventKind {
     BlockComplete(BlockRequest),
     /// A cgroup's I/O limit lets go of a disk request that it held back.
     BlockRelease(HeldRequest),
+    /// [`Event::current`] has reclaimed memory, for a cgroup's memory limit.
+    Reclaim(Reclaim),
     /// [`Event::current`] begins to wait for a kernel lock.
     LockBegin(KernelLock),
     /// [`Event::current`] stopped waiting for the lock.
@@ -262,6 +264,28 @@ pub struct HeldRequest {
     pub bytes: u32,
     /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
     pub operation: u8,
+}
+
+/// A reclaim of memory for a cgroup's memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reclaim {
+    /// Its beginning; the event's stamp is its end.
+    pub from: Stamp<Local>,
+    /// The limit, if it was found.
+    pub limit: Option<MemoryLimit>,
+    /// The number of reclaimed pages.
+    pub pages: u32,
+}
+
+/// A cgroup's memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemoryLimit {
+    /// The cgroup, in the hierarchy with the memory controller.
+    pub cgroup: CgroupId,
+    /// The limit, bytes.
+    pub bytes: u64,
+    /// It is `memory.high`, beyond which the cgroup is slowed down (else: its maximum).
+    pub is_high: bool,
 }
 
 /// A contended kernel lock.
@@ -412,11 +436,17 @@ pub enum NameSpace {
     /// Key: cgroup id in the hierarchy with the I/O controller. Name: the I/O limits that its requests meet, innermost first,
     /// a line each: `vda wbps=1000000 /shop`, the device, the limits and the cgroup that has them.
     IoLimit = 14,
+    /// Key: cgroup id in the hierarchy with the memory controller. Name: its path there; only of cgroups whose memory limit was
+    /// reached.
+    MemoryCgroup = 15,
+    /// Key: cgroup id in the hierarchy with the memory controller. Name: the pages since its creation that were read again
+    /// after they had been dropped, a number.
+    Refaults = 16,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -431,6 +461,8 @@ impl NameSpace {
         Self::ThreadAttribute,
         Self::IoCgroup,
         Self::IoLimit,
+        Self::MemoryCgroup,
+        Self::Refaults,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.

@@ -4,14 +4,16 @@ use std::net::IpAddr;
 
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, GoStep,
-    HeldRequest, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Stack, SwitchOut,
+    HeldRequest, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Reclaim, Stack, SwitchOut,
     ThreadContext, ThreadIdentity,
 };
 
 use crate::decode::{
     LOCK_CLAIM, LOCK_VALUE, PREEMPT, THREAD_KERNEL, THREAD_RUNNING, THROTTLED, context_number,
 };
-use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NONE, NOTHING_READY};
+use crate::layout::{
+    CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, MEMORY_HIGH, MEMORY_MAX, MEMORY_UNKNOWN, NONE, NOTHING_READY,
+};
 use crate::{Kind, TaskStates};
 
 /// The reason for which an event cannot be written as a record.
@@ -150,6 +152,7 @@ impl Encoder {
             EventKind::BlockIssue(request) => block(request, Kind::BlockIssue, w),
             EventKind::BlockComplete(request) => block(request, Kind::BlockComplete, w),
             EventKind::BlockRelease(request) => held(request, w),
+            EventKind::Reclaim(done) => reclaim(done, w),
             EventKind::LockBegin(l) => lock(l, Kind::LockBegin, w),
             EventKind::Refill(cpu_cgroup) => w.number(cpu_cgroup.0, Kind::Refill),
             EventKind::Stolen(ns) => w.number(*ns, Kind::Stolen),
@@ -397,6 +400,19 @@ fn held(request: &HeldRequest, w: &mut Record<'_>) -> Kind {
     w.u32(request.operation.into());
     w.u32(0);
     Kind::BlockRelease
+}
+
+fn reclaim(done: &Reclaim, w: &mut Record<'_>) -> Kind {
+    w.u64(done.from.ns());
+    w.u64(done.limit.map_or(0, |limit| limit.cgroup.0));
+    w.u64(done.limit.map_or(0, |limit| limit.bytes));
+    w.u32(done.pages);
+    w.u32(match done.limit {
+        None => MEMORY_UNKNOWN,
+        Some(limit) if limit.is_high => MEMORY_HIGH,
+        Some(_) => MEMORY_MAX,
+    });
+    Kind::Reclaim
 }
 
 fn lock(lock: &KernelLock, kind: Kind, w: &mut Record<'_>) -> Kind {

@@ -37,6 +37,7 @@ pub enum Kind {
     LockBegin = 28,
     LockEnd = 29,
     BlockRelease = 30,
+    Reclaim = 31,
     Sample = 32,
     Stack = 33,
     File = 34,

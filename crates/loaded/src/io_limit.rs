@@ -1,11 +1,11 @@
-//! The I/O limit of a cgroup whose disk requests were held back.
+//! The I/O limit over a cgroup whose disk requests were held back.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{CgroupId, NameSpace};
 
 use crate::{Name, Names, Unit};
 
-/// The I/O limit that held a cgroup's requests to a device back.
+/// The I/O limit behind held requests to a device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IoLimit {
     /// The unit or container with the limit; if no limit was read, the requests' own; `None` if this is not known either.
@@ -23,7 +23,7 @@ pub struct IoLimit {
 }
 
 impl Names {
-    /// The I/O limit at `at` that a cgroup's requests to a device meet: the last reading until then, else the next, since
+    /// The I/O limit over a cgroup's requests to a device at `at`: the last reading until then, else the next, since
     /// a limit is read when it lets a request go.
     pub fn io_limit(&self, cgroup: CgroupId, device: u32, reads: bool, at: Stamp<Local>) -> IoLimit {
         let unit =

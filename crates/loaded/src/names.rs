@@ -22,7 +22,7 @@ pub struct Names {
     named: BTreeMap<(NameSpace, u64), Name>,
     /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
-    /// Names that change, each from its reading on. By process: the service and instance that it states, and the names of
+    /// Changing names, each from its reading on. By process: the stated service and instance, and the names of
     /// its threads' attributes. By cgroup: the I/O limits.
     changing: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
@@ -58,7 +58,8 @@ impl Names {
                 space @ (NameSpace::Service
                 | NameSpace::ServiceInstance
                 | NameSpace::ThreadAttribute
-                | NameSpace::IoLimit),
+                | NameSpace::IoLimit
+                | NameSpace::Refaults),
                 key,
                 name,
             ) => {
@@ -116,7 +117,7 @@ impl Names {
         self.at(space, key, at).filter(|name| !name.bytes().is_empty())
     }
 
-    /// A name that changes: the last reading until `at`, else the first.
+    /// A changing name: the last reading until `at`, else the first.
     pub(crate) fn at(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
         let read = self.changing.get(&(space, key))?;
         let until = read.partition_point(|&(since, _)| since <= at);
@@ -137,6 +138,22 @@ impl Names {
     /// A cgroup's path in the hierarchy with the I/O controller, if its requests were held back.
     pub(crate) fn io_cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::IoCgroup, id.0))
+    }
+
+    /// The unit or container of a cgroup in the hierarchy with the memory controller, if its limit was reached.
+    pub fn memory_unit(&self, id: CgroupId) -> Option<Unit> {
+        let path = self.named.get(&(NameSpace::MemoryCgroup, id.0))?;
+        Some(Unit::from_cgroup_path(path.bytes()).unwrap_or_else(|| Unit::Cgroup(path.clone())))
+    }
+
+    /// The number of dropped pages read again by a cgroup's threads, between the readings around `from` and `to`; `None`
+    /// without two readings.
+    pub fn refaults(&self, cgroup: CgroupId, from: Stamp<Local>, to: Stamp<Local>) -> Option<u64> {
+        let read = self.changing.get(&(NameSpace::Refaults, cgroup.0))?;
+        let first = read.partition_point(|&(at, _)| at <= from).saturating_sub(1);
+        let last = read.partition_point(|&(at, _)| at < to).min(read.len() - 1);
+        let number = |place: usize| str::from_utf8(read[place].1.bytes()).ok()?.parse::<u64>().ok();
+        if first == last { None } else { number(last)?.checked_sub(number(first)?) }
     }
 
     /// The path of a thread's cgroup in the v2 hierarchy, or if it says nothing, in the hierarchy with the CPU

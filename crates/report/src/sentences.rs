@@ -14,7 +14,7 @@ use wakepath_critical_path::{
 use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_engine::{Cost, CostInKernel, Fault, Problem, ProblemKind, ReadFault};
 use wakepath_event::{
-    Comm, Context, Damage, DamageKind, FlowId, LostRecords, SignalEffect, StackCounts, Tid,
+    CgroupId, Comm, Context, Damage, DamageKind, FlowId, LostRecords, SignalEffect, StackCounts, Tid,
 };
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Expected, Row, RowKey};
@@ -335,6 +335,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Cpu,
         RowKey::CpuLimit(None),
         RowKey::Disk(Some(8 << 20)),
+        RowKey::IoLimit(evidence.io_limit(CgroupId(7), 8 << 20, false)),
         RowKey::Timer,
         RowKey::TimedOut(Expected::Answer),
         RowKey::TimedOut(Expected::Room),

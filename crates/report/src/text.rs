@@ -14,6 +14,7 @@ mod info;
 mod latency;
 mod overview;
 mod path;
+mod reclaims;
 mod requests;
 mod segments;
 mod spans;

@@ -21,8 +21,9 @@ use std::path::Path;
 
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
+use wakepath_engine::Reclaims;
 use wakepath_engine::requests::{JoinedBy, NoPath};
-use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords};
+use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords, MemoryLimit};
 use wakepath_loaded::{
     CallName, IoLimit, Name, Names, Object, Problem, Recorded, SetSize, ThreadInfo, Unit, UnitLimit,
     call_name,
@@ -121,6 +122,18 @@ pub fn limit(UnitLimit { unit: of, limit }: &UnitLimit) -> String {
         let [quota, period] = [limit.quota_ns, limit.period_ns].map(duration);
         format!("{of} ({quota} per {period})")
     })
+}
+
+/// The memory limit of reclaims: `memory limit of shop.service (20 MB)`.
+pub fn memory_limit(reclaims: &Reclaims) -> String {
+    let of = reclaims.unit.as_ref().map_or(String::from("a cgroup"), unit);
+    match reclaims.limit {
+        None => String::from("a memory limit that was not found"),
+        Some(MemoryLimit { bytes, is_high, .. }) => {
+            let limit = if is_high { "memory.high" } else { "memory limit" };
+            format!("{limit} of {of} ({})", decimal_bytes(bytes))
+        }
+    }
 }
 
 /// An I/O limit: `shop.service (1 MB/s of writes to sda)`; `a cgroup` if it has no name.

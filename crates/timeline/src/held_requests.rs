@@ -1,7 +1,7 @@
-//! Disk requests that a cgroup's I/O limit held back, from their release to their issue.
+//! Disk requests held back by a cgroup's I/O limit, from release to issue.
 //!
-//! The kernel reports the release of a bio, its own unit of disk input and output, before the device's queue makes a
-//! request of it: the queue may merge several bios, or split one. So releases and requests are matched by the sectors.
+//! The kernel reports a release per bio, its unit for disk input and output. The device's queue makes requests from bios later:
+//! it may merge several, or split one. So releases and requests are matched by their sectors.
 
 use std::collections::VecDeque;
 

@@ -98,6 +98,10 @@ impl Numbering {
                 cgroup(&mut request.cgroup);
                 request.device = self.device(host, request.device);
             }
+            EventKind::Reclaim(reclaim) => {
+                reclaim.from = clock(reclaim.from);
+                reclaim.limit.iter_mut().for_each(|limit| cgroup(&mut limit.cgroup));
+            }
             EventKind::LockBegin(lock) | EventKind::LockEnd(lock) => {
                 if let Some(owner) = &mut lock.owner {
                     on(owner);

@@ -296,7 +296,7 @@ pub struct Completion {
     pub alone: bool,
 }
 
-/// The hold of a disk request by a cgroup's I/O limit. Its beginning, the submission, has no record.
+/// A disk request's hold by a cgroup's I/O limit. Its beginning, the submission, has no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldBack {
     /// The release.

@@ -43,6 +43,8 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("THREAD_ATTRIBUTE", 12),
     ("IO_CGROUP", 13),
     ("IO_LIMIT", 14),
+    ("MEMORY_CGROUP", 15),
+    ("REFAULTS", 16),
 ];
 
 /// A mark's meaning: `event::Mark`.

@@ -112,6 +112,7 @@ impl LastStates {
             EventKind::Ready { .. }
             | EventKind::Stolen(_)
             | EventKind::BlockRelease(_)
+            | EventKind::Reclaim(_)
             | EventKind::Sample(_)
             | EventKind::Function(_)
             | EventKind::UserMark(_)

@@ -120,6 +120,8 @@ impl KeptThreads {
                 | NameSpace::CpuCgroup
                 | NameSpace::IoCgroup
                 | NameSpace::IoLimit
+                | NameSpace::MemoryCgroup
+                | NameSpace::Refaults
                 | NameSpace::Program,
                 ..,
             ) => {
