@@ -8,8 +8,8 @@
 /* The most levels of cgroups to examine. */
 #define MAX_LEVELS 8
 
-/* The pages in a charge: a limit with less room refuses it. */
-#define CHARGE_BATCH 64
+/* The most pages in a charge, a page of 2 MiB: a limit with more room refuses none. */
+#define MAX_CHARGE 512
 
 #define PAGE_SHIFT 12
 
@@ -28,10 +28,14 @@ struct {
 	__type(value, struct reclaiming);
 } reclaiming SEC(".maps");
 
-/* The innermost cgroup of the current thread whose memory limit is reached. */
+/*
+ * The limit with the least room among those of the current thread's cgroup and its outer cgroups. A charge goes from the inside
+ * outwards and is refused by the first limit without room, so all limits further inside had more room.
+ */
 static __always_inline void find_limit(struct reclaiming *r)
 {
 	struct cgroup_subsys_state *css;
+	__u64 least = MAX_CHARGE + 1;
 	int id = 0;
 
 	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
@@ -45,16 +49,16 @@ static __always_inline void find_limit(struct reclaiming *r)
 		__u64 used = BPF_CORE_READ(group, memory.usage.counter);
 		__u64 max = BPF_CORE_READ(group, memory.max);
 		__u64 high = BPF_CORE_READ(group, memory.high);
+		__u64 room = used < max ? max - used : 0;
+		bool is_full = room < least;
 
-		if (used + CHARGE_BATCH >= max)
-			r->by = WP_MEMORY_MAX;
-		else if (used > high)
-			r->by = WP_MEMORY_HIGH;
-		if (r->by) {
+		if (is_full || (used > high && !r->by)) {
+			r->by = is_full ? WP_MEMORY_MAX : WP_MEMORY_HIGH;
+			r->limit = (is_full ? max : high) << PAGE_SHIFT;
 			r->memory_cgroup = BPF_CORE_READ(css, cgroup, kn, id);
-			r->limit = (r->by == WP_MEMORY_MAX ? max : high) << PAGE_SHIFT;
-			return;
 		}
+		if (is_full)
+			least = room;
 		css = BPF_CORE_READ(css, parent);
 	}
 }

@@ -93,7 +93,7 @@ thread B tid=11
 0 c0 idle switch A
 0 c1 idle switch B
 400 c0 A switch idle blocked=interruptible call=35:0
-590 c0 idle/local_timer waking A
+590 c0 idle/timer waking A
 600 c0 idle switch A
 1000 c0 A stopped
 ";

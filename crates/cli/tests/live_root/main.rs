@@ -18,6 +18,7 @@ mod labels;
 mod latency_cycles;
 mod latency_groups;
 mod latency_locks;
+mod memory_limits;
 mod network_timers;
 mod otlp;
 mod polls;

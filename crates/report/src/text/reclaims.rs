@@ -72,6 +72,13 @@ mod tests {
         let text = path(&answer, Source::Read(""), Layout::PLAIN);
         let lines = text.lines().skip_while(|line| !line.contains("freed memory")).take(6);
         let lines: String = lines.map(|line| format!("|{line}\n")).collect();
-        expect![[""]].assert_eq(&lines);
+        expect![[r#"
+            | share     time  part of the same time in which its threads freed memory
+            | 43.2%  43.2 ms  memory limit of shop.service (20 MB), 58 times, 1856 pages; meanwhile 15360 pages
+            |                 were read again that had been dropped  inferred
+            |  1.0%  1.00 ms  memory.high of a cgroup (20 MB), 1 time, 1 page; meanwhile 1 page was read again
+            |                 that had been dropped  inferred
+            |  1.0%  1.00 ms  a memory limit that was not found, 1 time, 1 page  inferred
+        "#]].assert_eq(&lines);
     }
 }
