@@ -83,7 +83,7 @@ mod tests {
     use wakepath_loaded::testing::{event, read};
 
     use super::*;
-    use crate::{Answer, PathQuery, Subject};
+    use crate::{Answer, PathQuery, Subject, TimeSpec};
 
     /// A thread that runs until 400, sleeps, and runs from 600 to 1000; another runs beside it.
     const TRACE: &str = "
@@ -111,10 +111,16 @@ thread B tid=11
 
     /// The reclaims over thread A's path.
     fn found(more: Vec<Event>) -> Vec<Reclaims> {
+        found_from(0, more)
+    }
+
+    /// The same from a time on.
+    fn found_from(from: u64, more: Vec<Event>) -> Vec<Reclaims> {
         let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
         events.extend(more);
         events.sort_by_key(|event| event.at);
-        let query = PathQuery { subject: Subject::Tid(Tid(10)), ..PathQuery::default() };
+        let from = Some(TimeSpec::AfterStart(from));
+        let query = PathQuery { subject: Subject::Tid(Tid(10)), from, ..PathQuery::default() };
         match crate::path(&read(&events), &query) {
             Ok(Answer::Paths(paths)) => paths.into_iter().next().expect("a path").reclaims,
             other => panic!("a path, not {other:?}"),
@@ -140,6 +146,18 @@ thread B tid=11
             [(Some(outer), 220, 1, 32, None), (Some(LIMIT), 80, 2, 64, None), (None, 7, 1, 32, None)];
         assert_eq!(sums, expected);
         assert_eq!(found(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_reclaim_counts_with_its_part_within_the_window_and_not_if_it_only_touches_it() {
+        let turns = || vec![reclaim(10, 20, 100, None), reclaim(10, 150, 210, None)];
+        let sums = |from| -> Vec<_> {
+            found_from(from, turns()).iter().map(|one| (one.total_ns, one.count, one.pages)).collect()
+        };
+        assert_eq!(sums(99), [(61, 2, 64)]);
+        assert_eq!(sums(100), [(60, 1, 32)]);
+        assert_eq!(sums(209), [(1, 1, 32)]);
+        assert_eq!(sums(210), []);
     }
 
     #[test]

@@ -33,12 +33,10 @@ impl HeldRequests {
         let HeldRequest { cgroup, device, sector: from, bytes, operation } = *request;
         let held = HeldBack { until, cgroup };
         let to = end(from, bytes);
-        if from < to {
-            if self.0.len() == MAX_RELEASED {
-                self.0.pop_front();
-            }
-            self.0.push_back(Released { device, operation, from, to, held });
+        if self.0.len() == MAX_RELEASED {
+            self.0.pop_front();
         }
+        self.0.push_back(Released { device, operation, from, to, held });
     }
 
     /// The last release among the bios in an issued request.
