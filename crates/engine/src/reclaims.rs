@@ -36,6 +36,15 @@ struct Turn {
     pages: u32,
 }
 
+/// The sums over the reclaims for a limit.
+#[derive(Default)]
+struct Sum {
+    ns: u64,
+    pages: u64,
+    /// The reclaims, each by its thread and place there: a reclaim may lie in several segments.
+    turns: BTreeSet<(Tid, usize)>,
+}
+
 /// All reclaims over a path by limit, most time first.
 pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
     let mut turns: HashMap<Tid, Vec<Turn>> = HashMap::new();
@@ -47,7 +56,7 @@ pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
     if turns.is_empty() {
         return Vec::new();
     }
-    let mut sums: BTreeMap<Option<MemoryLimit>, (u64, BTreeSet<(Tid, usize)>, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<Option<MemoryLimit>, Sum> = BTreeMap::new();
     for segment in &path.segments {
         let Some(thread) = segment.thread else { continue };
         let tid = recorded.thread_at(thread, segment.to).tid;
@@ -55,21 +64,21 @@ pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
         let first = turns.partition_point(|turn| turn.to <= segment.from);
         let within = turns.iter().enumerate().skip(first).take_while(|(_, turn)| turn.from < segment.to);
         for (place, turn) in within {
-            let (ns, places, pages) = sums.entry(turn.limit).or_default();
-            *ns += turn.to.min(segment.to).since(turn.from.max(segment.from));
-            if places.insert((tid, place)) {
-                *pages += u64::from(turn.pages);
+            let sum = sums.entry(turn.limit).or_default();
+            sum.ns += turn.to.min(segment.to).since(turn.from.max(segment.from));
+            if sum.turns.insert((tid, place)) {
+                sum.pages += u64::from(turn.pages);
             }
         }
     }
     let names = recorded.names();
     let [from, to] = [path.window.from, path.window.to].map(|at| Stamp::<Local>::from_ns(at.ns()));
-    let reclaims = sums.into_iter().map(|(limit, (total_ns, places, pages))| Reclaims {
+    let reclaims = sums.into_iter().map(|(limit, sum)| Reclaims {
         limit,
         unit: limit.and_then(|limit| names.memory_unit(limit.cgroup)),
-        total_ns,
-        count: places.len() as u64,
-        pages,
+        total_ns: sum.ns,
+        count: sum.turns.len() as u64,
+        pages: sum.pages,
         read_again: limit.and_then(|limit| names.refaults(limit.cgroup, from, to)),
     });
     let mut reclaims: Vec<_> = reclaims.collect();
