@@ -2,6 +2,9 @@
 //!
 //! The kernel reports a release per bio, its unit for disk input and output. The device's queue makes requests from bios later:
 //! it may merge several, or split one. So releases and requests are matched by their sectors.
+//!
+//! A flush has no data and no sectors. The kernel issues a request of its own for it, so the empty request completes without an
+//! issue; it began after its release.
 
 use std::collections::VecDeque;
 
@@ -16,7 +19,11 @@ const MAX_RELEASED: usize = 512;
 const SECTOR_BYTES: u32 = 512;
 
 #[derive(Debug, Default)]
-pub(crate) struct HeldRequests(VecDeque<Released>);
+pub(crate) struct HeldRequests {
+    released: VecDeque<Released>,
+    /// Empty requests that have not completed.
+    flushes: VecDeque<Released>,
+}
 
 #[derive(Debug)]
 struct Released {
@@ -33,17 +40,18 @@ impl HeldRequests {
         let HeldRequest { cgroup, device, sector: from, bytes, operation } = *request;
         let held = HeldBack { until, cgroup };
         let to = end(from, bytes);
-        if self.0.len() == MAX_RELEASED {
-            self.0.pop_front();
+        let all = if from < to { &mut self.released } else { &mut self.flushes };
+        if all.len() == MAX_RELEASED {
+            all.pop_front();
         }
-        self.0.push_back(Released { device, operation, from, to, held });
+        all.push_back(Released { device, operation, from, to, held });
     }
 
     /// The last release among the bios in an issued request.
     pub(crate) fn issue(&mut self, request: &BlockRequest) -> Option<HeldBack> {
         let (from, to) = (request.sector, end(request.sector, request.bytes));
         let mut last = None;
-        self.0.retain_mut(|released| {
+        self.released.retain_mut(|released| {
             let is_in = released.device == request.device
                 && released.operation == request.operation
                 && released.from < to
@@ -56,6 +64,19 @@ impl HeldRequests {
             released.from < released.to
         });
         last
+    }
+}
+
+impl HeldRequests {
+    /// The hold of an empty request that completes without an issue: the last release before its beginning.
+    pub(crate) fn flush(&mut self, request: &BlockRequest, start: Stamp<Reference>) -> Option<HeldBack> {
+        let is_it = |flush: &Released| {
+            flush.device == request.device
+                && flush.operation == request.operation
+                && flush.held.until <= start
+        };
+        let last = self.flushes.iter().rposition(is_it).filter(|_| request.bytes == 0)?;
+        self.flushes.remove(last).map(|flush| flush.held)
     }
 }
 
@@ -125,10 +146,26 @@ mod tests {
     }
 
     #[test]
+    fn a_flush_was_held_until_the_last_release_before_it_began() {
+        let flush = |requests: &mut HeldRequests, request: BlockRequest, start| {
+            requests.flush(&request, Stamp::from_ns(start)).map(|held| held.until.ns())
+        };
+        let mut requests = released(&[held(0, 0), held(0, 8), held(0, 0)]);
+        assert_eq!(flush(&mut requests, BlockRequest { device: 9, ..issued(0, 0) }, 9), None);
+        assert_eq!(flush(&mut requests, BlockRequest { operation: 2, ..issued(0, 0) }, 9), None);
+        assert_eq!(flush(&mut requests, issued(0, 8), 9), None, "it has data");
+        assert_eq!(flush(&mut requests, issued(0, 0), 2), Some(1), "another was let go behind its beginning");
+        assert_eq!(flush(&mut requests, issued(0, 0), 3), Some(3));
+        assert_eq!(flush(&mut requests, issued(0, 0), 9), None, "it completed");
+        let many = vec![held(0, 0); 2 * MAX_RELEASED];
+        assert_eq!(released(&many).flushes.len(), MAX_RELEASED);
+    }
+
+    #[test]
     fn releases_without_an_issue_take_bounded_room() {
         let many: Vec<_> = (0..3 * MAX_RELEASED as u64).map(|place| held(place * 8, 8)).collect();
         let mut requests = released(&many);
-        assert_eq!(requests.0.len(), MAX_RELEASED);
+        assert_eq!(requests.released.len(), MAX_RELEASED);
         assert_eq!(until(&mut requests, &issued(0, 8)), None, "the oldest went");
         assert!(until(&mut requests, &issued((many.len() as u64 - 1) * 8, 8)).is_some());
     }

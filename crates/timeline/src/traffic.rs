@@ -125,7 +125,10 @@ impl Timeline {
             start: start.or(issued),
             issued,
             submitter: issue.and_then(|issue| issue.submitter),
-            held: issue.and_then(|issue| issue.held),
+            held: match issue {
+                Some(issue) => issue.held,
+                None => start.and_then(|start| self.held_requests.flush(request, start)),
+            },
             alone: true,
         };
         if let Some(cpu_state) = self.cpu_state(event.cpu) {
