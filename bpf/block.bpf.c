@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Disk requests: the request that ended a wait, and its queueing time before the device got it. */
+/*
+ * Disk requests: the request that ended a wait, and its queueing time before the device got it; and requests held
+ * back by a cgroup's I/O limit. No tracepoint marks such a hold; its end shows in the kernel worker for released requests,
+ * where each of them passes `block_bio_queue`.
+ */
 #include "ring.bpf.h"
 
 static __always_inline int block(struct request *rq, __u8 kind)
@@ -33,6 +37,46 @@ SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq)
 {
 	return block(rq, WP_BLOCK_COMPLETE);
+}
+
+/* The work of releasing held requests; null if the kernel's symbols may not be read. */
+extern const void blk_throtl_dispatch_work_fn __ksym __weak;
+
+/* Whether the current thread is the kernel worker for released requests. */
+static __always_inline bool releases_requests(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct kthread *kthread;
+	struct worker *worker;
+
+	if (!(task->flags & PF_WQ_WORKER) || !bpf_core_field_exists(task->worker_private))
+		return false;
+	kthread = task->worker_private;
+	worker = BPF_CORE_READ(kthread, data);
+	return worker && BPF_CORE_READ(worker, current_func) == &blk_throtl_dispatch_work_fn;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(block_bio_queue, struct bio *bio)
+{
+	TIME_RARE;
+	struct wp_block_release *r;
+	struct gendisk *disk;
+
+	if (!&blk_throtl_dispatch_work_fn || !releases_requests())
+		return 0;
+	r = life_reserve(sizeof(*r), WP_BLOCK_RELEASE, current_tid());
+	if (!r)
+		return 0;
+	disk = BPF_CORE_READ(bio, bi_bdev, bd_disk);
+	r->sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
+	r->io_cgroup = BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
+	r->device = disk ? BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor) : 0;
+	r->bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	r->operation = BPF_CORE_READ(bio, bi_opf) & 0xff;
+	r->spare = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

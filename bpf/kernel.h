@@ -107,6 +107,7 @@ struct cgroup {
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
 };
 
 struct css_set {
@@ -246,6 +247,7 @@ struct task_struct {
 	struct sigpending pending;
 	int exit_state;
 	struct thread_struct thread;
+	void *worker_private; /* 5.17 */
 };
 
 struct signal_struct {
@@ -373,6 +375,53 @@ struct request {
 	__u64 io_start_time_ns;
 };
 
+struct atomic_count {
+	__s64 counter;
+};
+
+struct page_counter {
+	struct atomic_count usage; /* pages */
+	unsigned long max;
+	unsigned long high;
+};
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct page_counter memory;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bvec_iter {
+	__u64 bi_sector;
+	unsigned int bi_size;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bio {
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
+	struct blkcg_gq *bi_blkg;
+};
+
+struct kthread {
+	void *data;
+};
+
+struct worker {
+	void *current_func;
+};
+
 struct hrtimer {
 	void *function;
 };
@@ -442,9 +491,10 @@ struct bpf_perf_event_value {
 };
 
 /* Values, not relocated offsets. */
-enum cgroup_subsys_id { cpu_cgrp_id = 1 };
+enum cgroup_subsys_id { cpu_cgrp_id = 1, memory_cgrp_id = 4 };
 enum bpf_func_id { BPF_FUNC_loop = 181 };
 
+#define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 #define AF_INET 2
 #define AF_INET6 10

@@ -48,6 +48,8 @@ enum wp_kind {
 	WP_THREAD_ATTRIBUTE = 27,
 	WP_LOCK_BEGIN = 28,
 	WP_LOCK_END = 29,
+	WP_BLOCK_RELEASE = 30,
+	WP_RECLAIM = 31,
 	WP_SAMPLE = 32,
 	WP_STACK = 33,
 	WP_FILE = 34,
@@ -338,6 +340,35 @@ struct wp_block {
 	__u32 error;
 };
 _Static_assert(sizeof(struct wp_block) == 64, "block");
+
+/* A cgroup's I/O limit releases a request; the device's queue comes next. */
+struct wp_block_release {
+	struct wp_header h;
+	__u64 sector;
+	__u64 io_cgroup; /* the request's, by id in the hierarchy with the I/O controller; 0: not known */
+	__u32 device; /* these three as in struct wp_block */
+	__u32 bytes;
+	__u32 operation;
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_block_release) == 48, "block_release");
+
+enum wp_memory_limit {
+	WP_MEMORY_UNKNOWN = 0,
+	WP_MEMORY_MAX = 1,
+	WP_MEMORY_HIGH = 2, /* memory.high: exceeding it is allowed, and slow */
+};
+
+/* header.tid reclaimed memory for a cgroup's memory limit; the stamp is the end. */
+struct wp_reclaim {
+	struct wp_header h;
+	__u64 from;          /* its beginning, ns */
+	__u64 memory_cgroup; /* the one whose limit was reached, by id in the hierarchy with the memory controller; 0: not known */
+	__u64 limit;         /* bytes; 0: not known */
+	__u32 pages;         /* reclaimed */
+	__u32 by;            /* enum wp_memory_limit */
+};
+_Static_assert(sizeof(struct wp_reclaim) == 48, "reclaim");
 
 /* The hypervisor stole time from this CPU since the last check. */
 struct wp_stolen {

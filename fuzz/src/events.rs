@@ -3,9 +3,10 @@
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, LostRecords, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack,
-    StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelCost,
+    KernelLock, LockWord, LostRecords, Mapping, Mark, MemoryLimit, NameSpace, Packet, Reclaim, SetMember,
+    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
+    ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -211,6 +212,28 @@ impl Bytes<'_> {
         }
     }
 
+    fn held(&mut self) -> HeldRequest {
+        HeldRequest {
+            cgroup: CgroupId(u64::from(self.below(3))),
+            device: u32::from(self.below(2)),
+            sector: u64::from(self.below(2)),
+            bytes: 4096,
+            operation: self.below(4),
+        }
+    }
+
+    fn reclaim(&mut self, at: u64) -> Reclaim {
+        Reclaim {
+            from: self.stamp(at),
+            limit: self.maybe(|bytes| MemoryLimit {
+                cgroup: CgroupId(u64::from(bytes.below(3))),
+                bytes: u64::from(bytes.below(3)) << 20,
+                is_high: bytes.below(2) == 1,
+            }),
+            pages: u32::from(self.next()),
+        }
+    }
+
     fn lock(&mut self) -> KernelLock {
         KernelLock {
             address: u64::from(self.below(4)),
@@ -318,6 +341,8 @@ impl Bytes<'_> {
                 cpu_cgroup: CgroupId(u64::from(self.below(3))),
             },
             27 => EventKind::Blocked(self.call()),
+            28 if self.below(4) == 1 => EventKind::Reclaim(self.reclaim(at)),
+            28 if self.below(2) == 1 => EventKind::BlockRelease(self.held()),
             28 => EventKind::Refill(CgroupId(u64::from(self.below(3)))),
             29 | 30 => EventKind::Packet(self.packet()),
             31 => EventKind::SocketReady(self.flow()),

@@ -41,6 +41,10 @@ pub(crate) enum Hierarchy {
     V2,
     /// The hierarchy with the CPU controller.
     Cpu,
+    /// The hierarchy with the I/O controller.
+    Io,
+    /// The hierarchy with the memory controller.
+    Memory,
 }
 
 impl Hierarchy {
@@ -54,11 +58,14 @@ impl Hierarchy {
             })
         };
         let v2 = || find(&|kind, _| kind == "cgroup2");
+        let v1 = |controller: &str| {
+            find(&|kind, options| kind == "cgroup" && options.split(',').any(|option| option == controller))
+        };
         match self {
             Self::V2 => v2(),
-            Self::Cpu => {
-                find(&|kind, options| kind == "cgroup" && options.split(',').any(|o| o == "cpu")).or_else(v2)
-            }
+            Self::Cpu => v1("cpu").or_else(v2),
+            Self::Io => v1("blkio").or_else(v2),
+            Self::Memory => v1("memory").or_else(v2),
         }
     }
 }

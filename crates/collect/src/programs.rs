@@ -60,6 +60,10 @@ fn consequence(program: &str) -> &'static str {
         "block_rq_issue" | "block_rq_complete" => {
             "waits for disks cannot be split into time in the queue and time in the device"
         }
+        "block_bio_queue" => {
+            "time in which an I/O limit held disk requests back counts as time in kernel threads"
+        }
+        "memcg_reclaim_begin" | "memcg_reclaim_end" => "memory limits of cgroups are not named",
         "contention_begin" | "contention_end" => "waits for kernel locks cannot name the holder",
         "hrtimer_expire_entry" => "time throttled by a CPU limit may include waiting for a CPU afterwards",
         "sched_migrate_task" => {

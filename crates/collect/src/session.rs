@@ -24,7 +24,7 @@ use crate::cost::{self, Calibration};
 use crate::error::Error;
 use crate::far_ends::far_ends;
 use crate::goroutines::{self, GoFound, GoRefused, GoStarted, GoWatch, Started};
-use crate::limits::Limits;
+use crate::limits::AllLimits;
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
@@ -180,7 +180,7 @@ pub fn record(
         life_lost: vec![0; cpus],
         scripts: Scripts::default(),
         skips: Skips::default(),
-        limits: Limits::default(),
+        limits: AllLimits::default(),
         stacks,
         last_check: clocks::now(),
         last_look: clocks::now(),
@@ -291,7 +291,7 @@ struct Session<'a, 'obj> {
     scripts: Scripts,
     /// The programs' skip counts at the last looks.
     skips: Skips,
-    limits: Limits,
+    limits: AllLimits,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
@@ -326,7 +326,7 @@ impl Session<'_, '_> {
         let scripts = self.scripts.begin();
         self.add_names(scripts);
         let names = names::all();
-        self.limits = Limits::new(&names);
+        self.limits = AllLimits::new(&names);
         self.add_names(names);
         self.add_event(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
@@ -423,6 +423,8 @@ impl Session<'_, '_> {
         probes::detach(&mut go_links);
         self.programs.detach();
         let detached = clocks::now();
+        let last = self.limits.last();
+        self.add_names(last);
         // The rest of the rings must not take the room reserved for the end.
         self.drain_rings();
         let drained = self.hand_over();

@@ -300,7 +300,7 @@ fn interrupt(context: Context, irq: u16) -> (SegmentKind, Cause) {
     }
 }
 
-/// The parts of a wait for a disk: the submitter, then the queue, then the device.
+/// The parts of a wait for a disk: an I/O limit or the submitter, then the queue, then the device.
 fn disk(
     waiter: ThreadIndex,
     completion: &Completion,
@@ -308,7 +308,9 @@ fn disk(
     to: Stamp<Reference>,
 ) -> Vec<WaitPart> {
     let acted = completion.start.unwrap_or(from);
-    let start = acted.clamp(from, to);
+    // The queue begins at the release. The kernel's statistics may have an older stamp, since several requests that are made
+    // at once share one.
+    let start = completion.held.map_or(acted, |held| held.until).clamp(from, to);
     let issued = completion.issued.unwrap_or(start).clamp(start, to);
     let trust = if completion.alone { Trust::Sure } else { Trust::By(Rule::LastCompletion) };
     let basis = trust.basis(Basis::Measured);
@@ -318,8 +320,14 @@ fn disk(
     };
     let mut parts = Vec::with_capacity(3);
     if start > from {
-        parts.push(match completion.submitter {
-            Some(thread) if thread != waiter => {
+        parts.push(match (completion.held, completion.submitter) {
+            (Some(held), _) => WaitPart::Other {
+                to: start,
+                kind: SegmentKind::BlockDevice,
+                cause: Cause::HeldBack { request: Box::new(completion.request), cgroup: held.cgroup },
+                basis: trust.basis(Basis::Inferred(Rule::HeldRequest)),
+            },
+            (None, Some(thread)) if thread != waiter => {
                 WaitPart::Thread { thread, to: start, acted, via: Via::Device, lock: None, trust }
             }
             // The cause of a wait before the waiter's own request is not known.

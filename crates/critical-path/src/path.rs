@@ -1,7 +1,7 @@
 //! The path as data, which every view (text, JSON, Perfetto) shows.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockRequest, Call, Context, FlowId, SignalEffect, Softirq};
+use wakepath_event::{BlockRequest, Call, CgroupId, Context, FlowId, SignalEffect, Softirq};
 use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, ThreadIndex, TimerPurpose, WakeUp};
 
 use crate::Problem;
@@ -272,6 +272,13 @@ pub enum Cause {
         /// Whether the request was waiting in the queue (else: in the device).
         queued: bool,
     },
+    /// A cgroup's I/O limit held a disk request back.
+    HeldBack {
+        /// The request.
+        request: Box<BlockRequest>,
+        /// The request's cgroup, in the hierarchy with the I/O controller.
+        cgroup: CgroupId,
+    },
     /// A packet from a peer.
     Network {
         /// The packet's flow, if recorded.
@@ -415,6 +422,8 @@ pub enum Rule {
     InterruptsInSum,
     /// The disk request that ended a wait is the last completion in that interrupt.
     LastCompletion,
+    /// A disk request that an I/O limit held back was submitted before the wait for it.
+    HeldRequest,
     /// The packet that ended a wait is the last packet received in that context.
     LastPacket,
     /// Consecutive time-outs of the same wait for a lock are a single wait, ended by the lock's owner.

@@ -1,6 +1,6 @@
 //! The key by which segments are added up: the cause without its details.
 
-use wakepath_event::{Context, FlowId};
+use wakepath_event::{CgroupId, Context, FlowId};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{Cause, SignalCause};
@@ -22,6 +22,15 @@ pub enum Responsible {
         device: Option<u32>,
         /// Waiting in the device's queue (else: in the device).
         queued: bool,
+    },
+    /// An I/O limit that held a disk request back.
+    IoLimit {
+        /// The request's cgroup, in the hierarchy with the I/O controller.
+        cgroup: CgroupId,
+        /// The device: major << 20 | minor.
+        device: u32,
+        /// The request reads (else: writes).
+        reads: bool,
     },
     /// A flow's other end.
     Flow(Option<FlowId>),
@@ -77,6 +86,9 @@ impl From<&Cause> for Responsible {
             Cause::Timer { .. } => Self::Timer,
             Cause::Block { ref request, queued } => {
                 Self::Disk { device: request.as_ref().map(|request| request.device), queued }
+            }
+            Cause::HeldBack { ref request, cgroup } => {
+                Self::IoLimit { cgroup, device: request.device, reads: request.is_read() }
             }
             Cause::Network { flow } => Self::Flow(flow),
             Cause::SentByTimer { flow, purpose } => Self::SentByTimer { flow, purpose },

@@ -176,6 +176,9 @@ fn cause(script: &Script, graph: &Graph, cause: &Cause) -> String {
         Cause::Block { request: Some(request), queued } => {
             format!(" request {} in the {}", request.id, if *queued { "queue" } else { "device" })
         }
+        Cause::HeldBack { request, cgroup } => {
+            format!(" request {} held back by the I/O limit of cgroup {}", request.id, cgroup.0)
+        }
         Cause::Lock(held) => lock(graph, held),
         Cause::Signal(cut) => signal(graph, cut),
         other => format!(" {other:?}"),

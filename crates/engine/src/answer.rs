@@ -10,7 +10,7 @@ use wakepath_findings::{
 };
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, UserState, Window};
+use crate::{Cost, Host, Name, Problem, Reclaims, Recorded, Sampled, Stacks, ThreadInfo, UserState, Window};
 
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub struct PathAnswer<'r> {
     pub stacks: Stacks,
     /// Programs' own states over the path, most time first; empty where programs were not traced.
     pub user_states: Vec<UserState>,
+    /// Memory reclaims over the path, most time first; empty where no limit was reached.
+    pub reclaims: Vec<Reclaims>,
     /// The recording behind the answer.
     pub recorded: &'r Recorded,
     /// Made on first use: there may be thousands of paths, a path for each call.
@@ -147,6 +149,7 @@ impl<'r> PathAnswer<'r> {
             sampled,
             stacks,
             user_states: Vec::new(),
+            reclaims: Vec::new(),
             recorded,
             findings: OnceLock::new(),
         }

@@ -11,6 +11,7 @@ use crate::code_names::code_names;
 use crate::head::head;
 use crate::overview::overview;
 use crate::query::{Selection, range, select};
+use crate::reclaims::reclaims;
 use crate::user_states::user_states;
 use crate::{
     CodeNames, IfJoined, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
@@ -38,7 +39,8 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
             let answers = windows.into_iter().map(|(window, question)| {
                 let answer = explain(recorded, query.algorithm, window, question, &mut names);
                 let user_states = user_states(recorded, &stretches, &answer.path);
-                PathAnswer { user_states, ..answer }
+                let reclaims = reclaims(recorded, &answer.path);
+                PathAnswer { user_states, reclaims, ..answer }
             });
             Ok(Answer::Paths(answers.collect()))
         }

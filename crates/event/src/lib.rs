@@ -161,6 +161,10 @@ pub enum EventKind {
     BlockIssue(BlockRequest),
     /// A block device finished a request.
     BlockComplete(BlockRequest),
+    /// A cgroup's I/O limit lets go of a disk request that it held back.
+    BlockRelease(HeldRequest),
+    /// [`Event::current`] has reclaimed memory, for a cgroup's memory limit.
+    Reclaim(Reclaim),
     /// [`Event::current`] begins to wait for a kernel lock.
     LockBegin(KernelLock),
     /// [`Event::current`] stopped waiting for the lock.
@@ -238,6 +242,50 @@ pub struct BlockRequest {
     pub start: Option<Stamp<Local>>,
     /// The time at which the request went to the device.
     pub issued: Option<Stamp<Local>>,
+}
+
+impl BlockRequest {
+    /// Whether the request reads: an I/O limit has sizes of its own for reads.
+    pub const fn is_read(&self) -> bool {
+        self.operation == 0
+    }
+}
+
+/// A disk request that a cgroup's I/O limit held back. The device's queue may merge it with others, or split it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldRequest {
+    /// The request's cgroup, in the hierarchy with the I/O controller. The limit is its own or an outer cgroup's.
+    pub cgroup: CgroupId,
+    /// The device: major << 20 | minor.
+    pub device: u32,
+    /// The first 512-byte sector.
+    pub sector: u64,
+    /// The size, bytes.
+    pub bytes: u32,
+    /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
+    pub operation: u8,
+}
+
+/// A reclaim of memory for a cgroup's memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reclaim {
+    /// Its beginning; the event's stamp is its end.
+    pub from: Stamp<Local>,
+    /// The limit, if it was found.
+    pub limit: Option<MemoryLimit>,
+    /// The number of reclaimed pages.
+    pub pages: u32,
+}
+
+/// A cgroup's memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemoryLimit {
+    /// The cgroup, in the hierarchy with the memory controller.
+    pub cgroup: CgroupId,
+    /// The limit, bytes.
+    pub bytes: u64,
+    /// It is `memory.high`, beyond which the cgroup is slowed down (else: its maximum).
+    pub is_high: bool,
 }
 
 /// A contended kernel lock.
@@ -389,11 +437,23 @@ pub enum NameSpace {
     /// to end its wait, a line for each awaited thing: `writers`, `readers`, `peer`, `listener` or `holder`, with the
     /// processes' numbers behind it; `unsearched` if there were too many descriptors.
     FarEnd = 14,
+    /// Key: cgroup id in the hierarchy with the I/O controller. Name: its path there; only of cgroups whose requests a
+    /// limit held back.
+    IoCgroup = 15,
+    /// Key: cgroup id in the hierarchy with the I/O controller. Name: the I/O limits that its requests meet, innermost first,
+    /// a line each: `vda wbps=1000000 /shop`, the device, the limits and the cgroup that has them.
+    IoLimit = 16,
+    /// Key: cgroup id in the hierarchy with the memory controller. Name: its path there; only of cgroups whose memory limit was
+    /// reached.
+    MemoryCgroup = 17,
+    /// Key: cgroup id in the hierarchy with the memory controller. Name: the pages since its creation that were read again
+    /// after they had been dropped, a number.
+    Refaults = 18,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -408,6 +468,10 @@ impl NameSpace {
         Self::ThreadAttribute,
         Self::Script,
         Self::FarEnd,
+        Self::IoCgroup,
+        Self::IoLimit,
+        Self::MemoryCgroup,
+        Self::Refaults,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.

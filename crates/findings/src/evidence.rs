@@ -2,9 +2,9 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, Responsible, Segment, SegmentKind, Wait, WaitId};
-use wakepath_event::{Comm, FlowId, HostIndex, Tid};
+use wakepath_event::{CgroupId, Comm, FlowId, HostIndex, Tid};
 use wakepath_loaded::{
-    CallKey, CallName, Endpoint, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
+    CallKey, CallName, Endpoint, IoLimit, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
     worker_family,
 };
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
@@ -97,6 +97,9 @@ impl<'a> Evidence<'a> {
             Responsible::Flow(flow) => {
                 self.sender(flow).map_or(Blamed::Cause(Responsible::Flow(None)), Blamed::Sender)
             }
+            Responsible::IoLimit { cgroup, device, reads } => {
+                Blamed::IoLimit(self.io_limit(cgroup, device, reads))
+            }
             Responsible::Lock { address, kernel, .. } => {
                 Blamed::Cause(Responsible::Lock { address, kernel, owner: None })
             }
@@ -117,6 +120,12 @@ impl<'a> Evidence<'a> {
         let within = within.rev().map(|cpu_cgroup| ThreadInfo { cpu_cgroup, ..at_the_end });
         let mut known = std::iter::once(at_the_end).chain(within).filter_map(|thread| limit(&thread));
         known.find(|known| known.limit.is_some()).or_else(|| limit(&at_the_end))
+    }
+
+    /// The I/O limit that held a cgroup's requests to a device back, as of the window's end.
+    pub fn io_limit(&self, cgroup: CgroupId, device: u32, reads: bool) -> IoLimit {
+        let at = Stamp::<Local>::from_ns(self.path.window.to.ns());
+        self.recorded.names().io_limit(cgroup, device, reads, at)
     }
 
     /// The endpoint that sends on a flow.

@@ -168,7 +168,7 @@ mod tests {
         let number = |thread| recorded.graph().thread(thread).tid().0;
         let chain = chains.iter().map(|chain| {
             let mut text: Vec<String> = chain
-                .waits
+                .links
                 .iter()
                 .map(|wait| {
                     let ends: Vec<String> = wait

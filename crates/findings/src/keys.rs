@@ -2,7 +2,7 @@
 
 use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, HostIndex};
-use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
+use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 /// All threads with a name.
@@ -50,6 +50,8 @@ pub enum Blamed {
     Threads(ThreadName),
     /// A cgroup's CPU limit.
     CpuLimit(UnitLimit),
+    /// A cgroup's I/O limit.
+    IoLimit(IoLimit),
     /// Kernel threads with this name did the awaited work.
     KernelThread(Comm),
     /// A packet's sender.
@@ -74,6 +76,8 @@ pub enum RowKey {
     CpuLimit(Option<UnitLimit>),
     /// A disk, by major << 20 | minor.
     Disk(Option<u32>),
+    /// An I/O limit held disk requests back.
+    IoLimit(IoLimit),
     /// A timer for which own threads slept, or which ended a wait in an unknown call.
     Timer,
     /// A time-out ended the wait: the awaited event did not come.

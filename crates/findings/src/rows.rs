@@ -62,6 +62,12 @@ impl Row {
         (*ns > self.total_ns / 2).then_some(threads.len())
     }
 
+    /// Whether kernel threads took more than half of the time: for a disk's row, the disk is not the part that weighs.
+    pub fn is_mostly_in_kernel_threads(&self) -> bool {
+        let ns = self.parts.get(&PartKey::KernelThreads).copied().unwrap_or_default();
+        ns > self.total_ns / 2
+    }
+
     /// The object with the most time in the row's waits, and the number of other objects; `None` if the object is
     /// unknown or anonymous.
     pub fn timed_out_object(&self) -> Option<(&Object, usize)> {
@@ -263,6 +269,9 @@ impl RowBuilder<'_> {
             },
             SegmentKind::BlockDevice => match class.responsible {
                 Responsible::Disk { device, .. } => RowKey::Disk(device),
+                Responsible::IoLimit { cgroup, device, reads } => {
+                    RowKey::IoLimit(evidence.io_limit(cgroup, device, reads))
+                }
                 _ => RowKey::Disk(None),
             },
             SegmentKind::Network => match class.responsible {
@@ -396,8 +405,58 @@ const fn is_on_cpu(kind: SegmentKind) -> bool {
 mod tests {
     use super::*;
     use crate::EndedBy;
-    use crate::testing::{FUTEX, Story, call, checkout};
+    use crate::testing::{FUTEX, Story, call, checkout, disk, held_back};
     use wakepath_critical_path::{Cause, Via};
+    use wakepath_event::NameSpace;
+    use wakepath_loaded::{IoLimit, Unit};
+
+    #[test]
+    fn a_row_is_mostly_in_kernel_threads_where_these_took_more_than_half_of_it() {
+        for (kernel_ns, total_ns, expected) in
+            [(51, 100, true), (50, 100, false), (1, 1, true), (0, 0, false)]
+        {
+            let other = PartKey::Activity(Activity::plain(SegmentKind::BlockDevice));
+            let parts = BTreeMap::from([(PartKey::KernelThreads, kernel_ns), (other, total_ns - kernel_ns)]);
+            let row = Row { total_ns, parts, ..Row::default() };
+            assert_eq!(row.is_mostly_in_kernel_threads(), expected, "{kernel_ns} of {total_ns}");
+        }
+        assert!(!Row { total_ns: 9, ..Row::default() }.is_mostly_in_kernel_threads());
+    }
+
+    #[test]
+    fn what_an_io_limit_held_back_is_no_time_of_the_disk() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let worker = story.thread(80, 2, b"kworker/u8:1", 0);
+        story.name(NameSpace::BlockDevice, 8 << 20, "sda");
+        story.name(NameSpace::IoLimit, 9, "sda wbps=1000 /shop");
+        for cgroup in [9, 10] {
+            let wait = story.wait(50, own, None, call(75, 5), Via::Wakeup, worker);
+            story.then(40, worker, Some(wait), SegmentKind::BlockDevice, held_back(cgroup));
+            story.then(6, worker, Some(wait), SegmentKind::BlockDevice, disk(true));
+            story.then(3, worker, Some(wait), SegmentKind::BlockDevice, disk(false));
+            story.then(1, worker, Some(wait), SegmentKind::Running, Cause::None);
+            story.then(1, own, None, SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        let rows = rows(&story.evidence());
+        let limit = |unit: Option<&str>, bytes| {
+            let unit = unit.map(|name| Unit::Cgroup(name.into()));
+            let (device, reads) = (8 << 20, false);
+            RowKey::IoLimit(IoLimit { unit, device, reads, bytes, requests: None, alone: true })
+        };
+        let sums: Vec<_> = rows.iter().map(|(key, row)| (key.clone(), row.total_ns)).collect();
+        let expected = [
+            (limit(None, None), 40),
+            (limit(Some("shop"), Some(1000)), 40),
+            (RowKey::Disk(Some(8 << 20)), 20),
+            (RowKey::Running(Comm::new(b"app")), 2),
+        ];
+        assert_eq!(sums, expected);
+        let waits: Vec<u64> =
+            rows.iter().map(|(_, row)| row.calls.values().map(|waits| waits.count).sum()).collect();
+        assert_eq!(waits, [1, 1, 0, 0], "a wait counts where it begins");
+    }
 
     #[test]
     fn the_rows_are_the_whole_window() {

@@ -244,6 +244,12 @@ pub fn disk(queued: bool) -> Cause {
     Cause::Block { request: Some(Box::new(request)), queued }
 }
 
+/// The cause of a wait: an I/O limit held the same request of this cgroup back.
+pub fn held_back(cgroup: u64) -> Cause {
+    let Cause::Block { request: Some(request), .. } = disk(true) else { unreachable!("a request") };
+    Cause::HeldBack { request, cgroup: CgroupId(cgroup) }
+}
+
 const MS: u64 = 1_000_000;
 
 /// A shop's checkout: disk writes through the journal, own work, a CPU limit, a database on the same host, a

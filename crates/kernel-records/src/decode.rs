@@ -1,14 +1,17 @@
 //! Decodes records into events.
 
+mod limits;
+mod names;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal,
-    SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
-    ThreadIdentity, Tid, UnwindCounts,
+    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, SetMember, Signal, SignalAction,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
+    UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -169,6 +172,8 @@ impl Decoder {
             },
             Kind::BlockIssue => EventKind::BlockIssue(block(&r)?),
             Kind::BlockComplete => EventKind::BlockComplete(block(&r)?),
+            Kind::BlockRelease => EventKind::BlockRelease(limits::held(&r)?),
+            Kind::Reclaim => EventKind::Reclaim(limits::reclaim(&r)?),
             Kind::LockBegin => EventKind::LockBegin(lock(&r)),
             Kind::Refill => EventKind::Refill(CgroupId(r.u64(16))),
             Kind::Stolen => EventKind::Stolen(r.u64(16)),
@@ -248,7 +253,7 @@ impl Decoder {
                 steal_ns: r.u64(32),
             }),
             Kind::Name => {
-                EventKind::Name(name_space(&r)?, r.u64(16), r.counted(40, "name_len", "name_padded")?)
+                EventKind::Name(names::name_space(&r)?, r.u64(16), r.counted(40, "name_len", "name_padded")?)
             }
             Kind::Mapping => {
                 let build_id_padded = r.u32(48) as usize;
@@ -493,26 +498,6 @@ fn thread_context(r: &Record<'_>) -> Result<ThreadContext, DecodeError> {
         },
         2 => ThreadContext::Unknown,
         other => return Err(r.bad("state", other.into())),
-    })
-}
-
-fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
-    Ok(match r.u32(24) {
-        1 => NameSpace::Cgroup,
-        2 => NameSpace::Interrupt,
-        3 => NameSpace::BlockDevice,
-        4 => NameSpace::Interface,
-        5 => NameSpace::CpuLimit,
-        6 => NameSpace::Program,
-        7 => NameSpace::CpuCgroup,
-        8 => NameSpace::Target,
-        9 => NameSpace::GoWait,
-        10 => NameSpace::Service,
-        11 => NameSpace::ServiceInstance,
-        12 => NameSpace::ThreadAttribute,
-        13 => NameSpace::Script,
-        14 => NameSpace::FarEnd,
-        other => return Err(r.bad("space", other.into())),
     })
 }
 

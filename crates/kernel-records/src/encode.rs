@@ -4,14 +4,16 @@ use std::net::IpAddr;
 
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, GoStep,
-    KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext,
-    ThreadIdentity,
+    HeldRequest, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Reclaim, Stack, SwitchOut,
+    ThreadContext, ThreadIdentity,
 };
 
 use crate::decode::{
     LOCK_CLAIM, LOCK_VALUE, PREEMPT, THREAD_KERNEL, THREAD_RUNNING, THROTTLED, context_number,
 };
-use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NONE, NOTHING_READY};
+use crate::layout::{
+    CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, MEMORY_HIGH, MEMORY_MAX, MEMORY_UNKNOWN, NONE, NOTHING_READY,
+};
 use crate::{Kind, TaskStates};
 
 /// The reason for which an event cannot be written as a record.
@@ -149,6 +151,8 @@ impl Encoder {
             }
             EventKind::BlockIssue(request) => block(request, Kind::BlockIssue, w),
             EventKind::BlockComplete(request) => block(request, Kind::BlockComplete, w),
+            EventKind::BlockRelease(request) => held(request, w),
+            EventKind::Reclaim(done) => reclaim(done, w),
             EventKind::LockBegin(l) => lock(l, Kind::LockBegin, w),
             EventKind::Refill(cpu_cgroup) => w.number(cpu_cgroup.0, Kind::Refill),
             EventKind::Stolen(ns) => w.number(*ns, Kind::Stolen),
@@ -386,6 +390,29 @@ fn block(request: &BlockRequest, kind: Kind, w: &mut Record<'_>) -> Kind {
     w.u32(request.operation.into());
     w.u32(0);
     kind
+}
+
+fn held(request: &HeldRequest, w: &mut Record<'_>) -> Kind {
+    w.u64(request.sector);
+    w.u64(request.cgroup.0);
+    w.u32(request.device);
+    w.u32(request.bytes);
+    w.u32(request.operation.into());
+    w.u32(0);
+    Kind::BlockRelease
+}
+
+fn reclaim(done: &Reclaim, w: &mut Record<'_>) -> Kind {
+    w.u64(done.from.ns());
+    w.u64(done.limit.map_or(0, |limit| limit.cgroup.0));
+    w.u64(done.limit.map_or(0, |limit| limit.bytes));
+    w.u32(done.pages);
+    w.u32(match done.limit {
+        None => MEMORY_UNKNOWN,
+        Some(limit) if limit.is_high => MEMORY_HIGH,
+        Some(_) => MEMORY_MAX,
+    });
+    Kind::Reclaim
 }
 
 fn lock(lock: &KernelLock, kind: Kind, w: &mut Record<'_>) -> Kind {

@@ -36,6 +36,8 @@ pub enum Kind {
     ThreadAttribute = 27,
     LockBegin = 28,
     LockEnd = 29,
+    BlockRelease = 30,
+    Reclaim = 31,
     Sample = 32,
     Stack = 33,
     File = 34,

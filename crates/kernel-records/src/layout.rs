@@ -450,6 +450,28 @@ const SOCKET_READY: &[Field] = &[f("flow", "flow", 16, Bits(8))];
 
 const STACK_OF: &[Field] = &[f("stack", "stack", 16, Bits(8))];
 
+const BLOCK_RELEASE: &[Field] = &[
+    f("sector", "sector", 16, Number(8)),
+    f("io_cgroup", "io_cgroup", 24, Number(8)),
+    f("device", "device", 32, Number(4)),
+    f("bytes", "bytes", 36, Number(4)),
+    f("operation", "operation", 40, Number(4)),
+    f("spare", "spare", 44, Number(4)),
+];
+
+/// `enum wp_memory_limit`.
+pub(crate) const MEMORY_UNKNOWN: u32 = 0;
+pub(crate) const MEMORY_MAX: u32 = 1;
+pub(crate) const MEMORY_HIGH: u32 = 2;
+
+const RECLAIM: &[Field] = &[
+    f("from", "from", 16, Number(8)),
+    f("memory_cgroup", "memory_cgroup", 24, Number(8)),
+    f("limit", "limit", 32, Number(8)),
+    f("pages", "pages", 40, Number(4)),
+    f("by", "by", 44, Number(4)),
+];
+
 const REFILL: &[Field] = &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))];
 
 const STOLEN: &[Field] = &[f("ns", "ns", 16, Number(8))];
@@ -507,6 +529,8 @@ pub const LAYOUTS: &[Layout] = &[
     bpf_record(Kind::ThreadAttribute, "thread_attribute", "wp_thread_attribute", 128, THREAD_ATTRIBUTE),
     bpf_record(Kind::LockBegin, "lock_begin", "wp_lock", 32, LOCK),
     bpf_record(Kind::LockEnd, "lock_end", "wp_lock", 32, LOCK),
+    bpf_record(Kind::BlockRelease, "block_release", "wp_block_release", 48, BLOCK_RELEASE),
+    bpf_record(Kind::Reclaim, "reclaim", "wp_reclaim", 48, RECLAIM),
     Layout { tail: FRAMES, ..bpf_record(Kind::Sample, "sample", "wp_sample", 32, SAMPLE) },
     Layout { tail: FRAMES, ..bpf_record(Kind::Stack, "stack", "wp_sample", 32, SAMPLE) },
     bpf_record(Kind::File, "file", "wp_file", 112, FILE),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Event, EventKind, Tid};
+use wakepath_event::{Event, EventKind, Reclaim, Tid};
 
 /// From an event to its counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Intervals {
     pub requests: Vec<Interval<DiskRequest>>,
     /// Threads' waits for kernel locks.
     pub lock_waits: Vec<Interval<Tid>>,
+    /// Reclaims of memory for a cgroup's memory limit, each with its thread.
+    pub reclaims: Vec<(Stamp<Local>, Tid, Reclaim)>,
     issued: HashMap<u64, (DiskRequest, Stamp<Local>)>,
     contended: HashMap<Tid, (u64, Stamp<Local>)>,
 }
@@ -42,6 +44,7 @@ impl Intervals {
     /// Takes the interval that an event begins or ends. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
+            EventKind::Reclaim(reclaim) => self.reclaims.push((event.at, event.current, *reclaim)),
             // A request issued again before its completion had been put back.
             EventKind::BlockIssue(request) => {
                 let issuer = Some(event.current).filter(|_| !event.context.is_interrupt());

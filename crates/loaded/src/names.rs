@@ -22,9 +22,9 @@ pub struct Names {
     named: BTreeMap<(NameSpace, u64), Name>,
     /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
-    /// By process: the service and instance that it states, the names of its threads' attributes, and its script,
-    /// each from its reading on.
-    of_processes: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
+    /// Changing names, each from its reading on. By process: the stated service and instance, the names of its threads'
+    /// attributes, and its script. By cgroup: the I/O limits.
+    changing: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
 }
@@ -58,11 +58,13 @@ impl Names {
                 space @ (NameSpace::Service
                 | NameSpace::ServiceInstance
                 | NameSpace::ThreadAttribute
-                | NameSpace::Script),
+                | NameSpace::Script
+                | NameSpace::IoLimit
+                | NameSpace::Refaults),
                 key,
                 name,
             ) => {
-                self.of_processes.entry((*space, *key)).or_default().push((event.at, Name::from(&**name)));
+                self.changing.entry((*space, *key)).or_default().push((event.at, Name::from(&**name)));
             }
             EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
@@ -119,16 +121,20 @@ impl Names {
     }
 
     fn stated_by_process(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
-        let read = self.of_processes.get(&(space, key))?;
+        self.at(space, key, at).filter(|name| !name.bytes().is_empty())
+    }
+
+    /// A changing name: the last reading until `at`, else the first.
+    pub(crate) fn at(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
+        let read = self.changing.get(&(space, key))?;
         let until = read.partition_point(|&(since, _)| since <= at);
-        let (_, name) = read.get(until.saturating_sub(1))?;
-        Some(name).filter(|name| !name.bytes().is_empty())
+        read.get(until.saturating_sub(1)).map(|(_, name)| name)
     }
 
     /// The script that a process, which started at `start`, runs at `at`. An earlier process with this number has
     /// another start.
     pub fn script(&self, process: Tid, start: Stamp<Local>, at: Stamp<Local>) -> Option<Script> {
-        let read = self.of_processes.get(&(NameSpace::Script, process.0.into()))?;
+        let read = self.changing.get(&(NameSpace::Script, process.0.into()))?;
         let until = read.partition_point(|&(since, _)| since <= at);
         let (since, name) = read[..until].last()?;
         (*since >= start).then(|| Script::new(name.bytes())).flatten()
@@ -136,7 +142,7 @@ impl Names {
 
     /// Whether any process with this number ran a script.
     pub(crate) fn has_script(&self, process: Tid) -> bool {
-        self.of_processes.contains_key(&(NameSpace::Script, process.0.into()))
+        self.changing.contains_key(&(NameSpace::Script, process.0.into()))
     }
 
     /// All names in a space with 32-bit keys, ordered by key.
@@ -148,6 +154,27 @@ impl Names {
     /// A cgroup's path in the hierarchy with the CPU controller.
     pub fn cpu_cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::CpuCgroup, id.0))
+    }
+
+    /// A cgroup's path in the hierarchy with the I/O controller, if its requests were held back.
+    pub(crate) fn io_cgroup(&self, id: CgroupId) -> Option<&Name> {
+        self.named.get(&(NameSpace::IoCgroup, id.0))
+    }
+
+    /// The unit or container of a cgroup in the hierarchy with the memory controller, if its limit was reached.
+    pub fn memory_unit(&self, id: CgroupId) -> Option<Unit> {
+        let path = self.named.get(&(NameSpace::MemoryCgroup, id.0))?;
+        Some(Unit::from_cgroup_path(path.bytes()).unwrap_or_else(|| Unit::Cgroup(path.clone())))
+    }
+
+    /// The number of dropped pages read again by a cgroup's threads, between the readings around `from` and `to`; `None`
+    /// without two readings.
+    pub fn refaults(&self, cgroup: CgroupId, from: Stamp<Local>, to: Stamp<Local>) -> Option<u64> {
+        let read = self.changing.get(&(NameSpace::Refaults, cgroup.0))?;
+        let first = read.partition_point(|&(at, _)| at <= from).saturating_sub(1);
+        let last = read.partition_point(|&(at, _)| at < to).min(read.len() - 1);
+        let number = |place: usize| str::from_utf8(read[place].1.bytes()).ok()?.parse::<u64>().ok();
+        if first == last { None } else { number(last)?.checked_sub(number(first)?) }
     }
 
     /// The path of a thread's cgroup in the v2 hierarchy, or if it says nothing, in the hierarchy with the CPU

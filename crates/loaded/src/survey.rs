@@ -184,6 +184,7 @@ impl Survey {
             EventKind::Goroutine(step) => self.goroutines.push((event.at, event.current, *step)),
             EventKind::BlockIssue(_)
             | EventKind::BlockComplete(_)
+            | EventKind::Reclaim(_)
             | EventKind::LockBegin(_)
             | EventKind::LockEnd(_) => {
                 self.intervals.observe(event);
@@ -292,6 +293,8 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Flow(..) => "flow",
         EventKind::BlockIssue(_) => "block_issue",
         EventKind::BlockComplete(_) => "block_complete",
+        EventKind::BlockRelease(_) => "block_release",
+        EventKind::Reclaim(_) => "reclaim",
         EventKind::LockBegin(_) => "lock_begin",
         EventKind::LockEnd(_) => "lock_end",
         EventKind::Sample(_) => "sample",

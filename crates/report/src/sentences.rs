@@ -14,7 +14,7 @@ use wakepath_critical_path::{
 use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_engine::{Cost, CostInKernel, Fault, Problem, ProblemKind, ReadFault};
 use wakepath_event::{
-    Comm, Context, Damage, DamageKind, FlowId, LostRecords, SignalEffect, StackCounts, Tid,
+    CgroupId, Comm, Context, Damage, DamageKind, FlowId, LostRecords, SignalEffect, StackCounts, Tid,
 };
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Expected, Row, RowKey};
@@ -45,6 +45,7 @@ fn every_code_has_its_sentence() {
     section("bases", bases.map(|basis| (wording::basis_word(basis), meaning(basis))).to_vec());
     let rules = [
         Rule::InterruptsInSum,
+        Rule::HeldRequest,
         Rule::LastCompletion,
         Rule::LastPacket,
         Rule::JoinedTimeouts,
@@ -269,6 +270,7 @@ fn activities() -> Vec<(&'static str, String)> {
     };
     let sent_by_timer = |purpose| Responsible::SentByTimer { flow: FlowId(1), purpose };
     let disk = |queued| Responsible::Disk { device: Some(8 << 20), queued };
+    let io_limit = Responsible::IoLimit { cgroup: CgroupId(7), device: 8 << 20, reads: false };
     let interrupt = Responsible::Interrupt { context: Context::Device, irq: Some(9) };
     [
         (SegmentKind::Running, Responsible::Itself),
@@ -281,6 +283,7 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::BlockDevice, disk(false)),
         (SegmentKind::BlockDevice, disk(true)),
         (SegmentKind::BlockDevice, Responsible::Disk { device: None, queued: false }),
+        (SegmentKind::BlockDevice, io_limit),
         (SegmentKind::Network, Responsible::Flow(Some(FlowId(1)))),
         (SegmentKind::Network, Responsible::Flow(None)),
         (SegmentKind::Network, sent_by_timer(TimerPurpose::Syn { repeats: 2 })),
@@ -332,6 +335,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Cpu,
         RowKey::CpuLimit(None),
         RowKey::Disk(Some(8 << 20)),
+        RowKey::IoLimit(evidence.io_limit(CgroupId(7), 8 << 20, false)),
         RowKey::Timer,
         RowKey::TimedOut(Expected::Answer),
         RowKey::TimedOut(Expected::Room),

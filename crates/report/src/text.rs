@@ -15,6 +15,7 @@ mod latency;
 mod open_chains;
 mod overview;
 mod path;
+mod reclaims;
 mod requests;
 mod segments;
 mod spans;

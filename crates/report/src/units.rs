@@ -172,6 +172,23 @@ pub fn bytes(n: u64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
+/// A size in the units of I/O limits, with three significant digits at most: `1 MB`, `1.05 MB`.
+pub fn decimal_bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 { format!("{n}") } else { three_digits(value) };
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => &digits,
+    };
+    format!("{digits} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +333,25 @@ mod tests {
         assert_eq!(part_of(23, 24, "samples"), "23 of 24 samples");
         assert_eq!(part_of(98, 99, "samples"), "98 of 99 samples");
         assert_eq!(part_of(50, 100, "samples"), "50% of samples");
+    }
+
+    #[test]
+    fn sizes_of_limits_have_decimal_units_and_no_zeros_behind_the_point() {
+        for (n, expected) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1 MB"),
+            (1_000_000, "1 MB"),
+            (1_048_576, "1.05 MB"),
+            (1_500_000, "1.5 MB"),
+            (20_000_000, "20 MB"),
+            (100_000_000, "100 MB"),
+            (u64::MAX, "18447 PB"),
+        ] {
+            assert_eq!(decimal_bytes(n), expected, "{n}");
+        }
     }
 
     #[test]

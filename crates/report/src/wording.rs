@@ -26,16 +26,18 @@ use std::path::Path;
 
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
+use wakepath_engine::Reclaims;
 use wakepath_engine::requests::{JoinedBy, NoPath};
-use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords};
+use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords, MemoryLimit};
 use wakepath_loaded::{
-    CallName, Name, Names, Object, Problem, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
+    CallName, IoLimit, Name, Names, Object, Problem, Recorded, SetSize, ThreadInfo, Unit, UnitLimit,
+    call_name,
 };
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::escape::escape;
 use crate::escape::text;
-use crate::units::duration;
+use crate::units::{decimal_bytes, duration};
 
 /// The extent of an answer about all threads.
 pub(crate) fn all_threads(problems: &[Problem]) -> &'static str {
@@ -125,6 +127,33 @@ pub fn limit(UnitLimit { unit: of, limit }: &UnitLimit) -> String {
         let [quota, period] = [limit.quota_ns, limit.period_ns].map(duration);
         format!("{of} ({quota} per {period})")
     })
+}
+
+/// The memory limit of reclaims: `memory limit of shop.service (20 MB)`.
+pub fn memory_limit(reclaims: &Reclaims) -> String {
+    let of = reclaims.unit.as_ref().map_or(String::from("a cgroup"), unit);
+    match reclaims.limit {
+        None => String::from("a memory limit that was not found"),
+        Some(MemoryLimit { bytes, is_high, .. }) => {
+            let limit = if is_high { "memory.high" } else { "memory limit" };
+            format!("{limit} of {of} ({})", decimal_bytes(bytes))
+        }
+    }
+}
+
+/// An I/O limit: `shop.service (1 MB/s of writes to sda)`; `a cgroup` if it has no name.
+pub fn io_limit(names: &Names, limit: &IoLimit) -> String {
+    let of = limit.unit.as_ref().map_or(String::from("a cgroup"), unit);
+    let bytes = limit.bytes.map(|bytes| format!("{}/s", decimal_bytes(bytes)));
+    let requests = limit.requests.map(|requests| format!("{requests} requests/s"));
+    let sizes: Vec<String> = bytes.into_iter().chain(requests).collect();
+    let direction = if limit.reads { "reads from" } else { "writes to" };
+    let size = match sizes.is_empty() {
+        true => String::new(),
+        false => format!(" ({} of {direction} {})", sizes.join(" and "), disk(names, limit.device)),
+    };
+    let outer = if limit.alone { "" } else { " or of an outer cgroup" };
+    format!("{of}{size}{outer}")
 }
 
 /// A thread at a time: `postgres (912)`, `kernel thread jbd2/sda1-8`.
@@ -366,6 +395,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         Rule::InterruptsInSum => (
             "interrupts_in_sum",
             "interrupt time is measured as a sum; its place within the thread's time on the CPU is assumed",
+        ),
+        Rule::HeldRequest => (
+            "held_request",
+            "the kernel shows when an I/O limit let a request go; the thread is taken to have waited for it since the wait began",
         ),
         Rule::LastCompletion => (
             "last_completion",

@@ -11,10 +11,10 @@ use proptest::strategy::Union;
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal,
-    SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
-    ThreadIdentity, Tid, UnwindCounts,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelCost,
+    KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, MemoryLimit, NameSpace, Packet,
+    Reclaim, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
+    ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames in a stack.
@@ -204,6 +204,29 @@ fn block() -> impl Strategy<Value = BlockRequest> {
     )
 }
 
+fn held() -> impl Strategy<Value = HeldRequest> {
+    any::<(u64, u32, u64, u32, u8)>().prop_map(|(cgroup, device, sector, bytes, operation)| HeldRequest {
+        cgroup: CgroupId(cgroup),
+        device,
+        sector,
+        bytes,
+        operation,
+    })
+}
+
+fn reclaim() -> impl Strategy<Value = Reclaim> {
+    let limit = any::<(u64, u64, bool)>().prop_map(|(cgroup, bytes, is_high)| MemoryLimit {
+        cgroup: CgroupId(cgroup),
+        bytes,
+        is_high,
+    });
+    (any::<u64>(), option::of(limit), any::<u32>()).prop_map(|(from, limit, pages)| Reclaim {
+        from: Stamp::from_ns(from),
+        limit,
+        pages,
+    })
+}
+
 fn kernel_lock() -> impl Strategy<Value = KernelLock> {
     (any::<u64>(), any::<u32>(), option::of((1..=u32::MAX).prop_map(Tid)))
         .prop_map(|(address, flags, owner)| KernelLock { address, flags, owner })
@@ -326,6 +349,8 @@ fn life() -> impl Strategy<Value = EventKind> {
         }),
         block().prop_map(EventKind::BlockIssue),
         block().prop_map(EventKind::BlockComplete),
+        held().prop_map(EventKind::BlockRelease),
+        reclaim().prop_map(EventKind::Reclaim),
         kernel_lock().prop_map(EventKind::LockBegin),
         kernel_lock().prop_map(EventKind::LockEnd),
         stack().prop_map(EventKind::Sample),

@@ -94,6 +94,14 @@ impl Numbering {
                 request.start = request.start.map(&clock);
                 request.issued = request.issued.map(&clock);
             }
+            EventKind::BlockRelease(request) => {
+                cgroup(&mut request.cgroup);
+                request.device = self.device(host, request.device);
+            }
+            EventKind::Reclaim(reclaim) => {
+                reclaim.from = clock(reclaim.from);
+                reclaim.limit.iter_mut().for_each(|limit| cgroup(&mut limit.cgroup));
+            }
             EventKind::LockBegin(lock) | EventKind::LockEnd(lock) => {
                 if let Some(owner) = &mut lock.owner {
                     on(owner);

@@ -27,6 +27,7 @@
 //! host's. Its memory grows only with threads and flows, not with time.
 
 mod cpu;
+mod held_requests;
 mod hosts;
 mod instance;
 mod locks;
@@ -47,7 +48,8 @@ mod windows;
 pub use hosts::Numbering;
 pub use merge::merge;
 pub use sink::{
-    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, Late, Loss, Occupant, PacketTimer, QueueExit,
-    Received, Sender, Sent, Sink, State, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
+    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, HeldBack, Late, Loss, Occupant, PacketTimer,
+    QueueExit, Received, Sender, Sent, Sink, State, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp,
+    Waker,
 };
 pub use timeline::{Counts, Timeline};

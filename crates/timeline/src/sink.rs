@@ -290,8 +290,19 @@ pub struct Completion {
     pub issued: Option<Stamp<Reference>>,
     /// The thread that issued the request. It ran at `start` or later.
     pub submitter: Option<ThreadIndex>,
+    /// The hold by a cgroup's I/O limit before `start`, if there was one.
+    pub held: Option<HeldBack>,
     /// No other request completed in this instance. Otherwise it is the last of several.
     pub alone: bool,
+}
+
+/// A disk request's hold by a cgroup's I/O limit. Its beginning, the submission, has no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldBack {
+    /// The release.
+    pub until: Stamp<Reference>,
+    /// The request's cgroup, in the hierarchy with the I/O controller.
+    pub cgroup: CgroupId,
 }
 
 /// A time range in which a CPU's records were lost.

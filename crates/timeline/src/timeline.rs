@@ -7,6 +7,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Cpu, Event, EventKind, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid};
 
 use crate::cpu::CpuState;
+use crate::held_requests::HeldRequests;
 use crate::locks::Holding;
 use crate::outgoing::Outgoing;
 use crate::recent::Recent;
@@ -16,7 +17,8 @@ use crate::tids::Tids;
 use crate::timer_files::TimerFiles;
 use crate::windows::Windows;
 use crate::{
-    ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, WakeUp, Waker,
+    ContendedLock, EvidenceIndex, HeldBack, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, WakeUp,
+    Waker,
 };
 
 /// The numbers of events that do not show in thread states.
@@ -30,6 +32,14 @@ pub struct Counts {
     pub missing_switches: u64,
     /// Sent packets that were forgotten for lack of room before they arrived.
     pub forgotten_packets: u64,
+}
+
+/// A disk request's issue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Issue {
+    pub(crate) submitter: Option<ThreadIndex>,
+    pub(crate) at: Stamp<Reference>,
+    pub(crate) held: Option<HeldBack>,
 }
 
 /// The state machine; the crate's documentation describes it.
@@ -51,7 +61,8 @@ pub struct Timeline {
     pub(crate) senders: Senders,
     /// The defined flows' protocols.
     pub(crate) protocols: HashMap<FlowId, u8, FixedState>,
-    pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
+    pub(crate) issues: Recent<u64, Issue>,
+    pub(crate) held_requests: HeldRequests,
     /// The time at which each cgroup's CPU limit last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
     pub(crate) timer_files: TimerFiles,
@@ -163,7 +174,12 @@ impl Timeline {
                     _ if event.context.is_interrupt() => None,
                     _ => current.thread(),
                 };
-                self.issues.insert(request.id, (submitter, at));
+                let held = self.held_requests.issue(request);
+                self.issues.insert(request.id, Issue { submitter, at, held });
+            }
+            EventKind::BlockRelease(request) => {
+                self.observe(event, at, sink);
+                self.held_requests.release(request, at);
             }
             EventKind::BlockComplete(request) => self.completed(event, at, request, sink),
             EventKind::LockBegin(lock) => {
@@ -213,7 +229,7 @@ impl Timeline {
                     sink.stolen(event.cpu, from, at);
                 }
             }
-            EventKind::Sample(_) | EventKind::Current => {
+            EventKind::Sample(_) | EventKind::Reclaim(_) | EventKind::Current => {
                 self.observe(event, at, sink);
             }
             EventKind::Loss { from, count, records } => {

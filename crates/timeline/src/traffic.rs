@@ -117,14 +117,18 @@ impl Timeline {
         let start = noted(request.start);
         // A request starts before its issue. Ids are addresses: an earlier issue belongs to another request, whose completion is lost.
         let issue =
-            self.issues.remove(&request.id).filter(|&(_, seen)| start.is_none_or(|start| start <= seen));
-        let issued = noted(request.issued).or(issue.map(|(_, seen)| seen));
+            self.issues.remove(&request.id).filter(|issue| start.is_none_or(|start| start <= issue.at));
+        let issued = noted(request.issued).or(issue.map(|issue| issue.at));
         let completion = Completion {
             request: *request,
             at,
             start: start.or(issued),
             issued,
-            submitter: issue.and_then(|(submitter, _)| submitter),
+            submitter: issue.and_then(|issue| issue.submitter),
+            held: match issue {
+                Some(issue) => issue.held,
+                None => start.and_then(|start| self.held_requests.flush(request, start)),
+            },
             alone: true,
         };
         if let Some(cpu_state) = self.cpu_state(event.cpu) {

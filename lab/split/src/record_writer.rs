@@ -159,6 +159,7 @@ impl RecordWriter {
                 request.start.iter_mut().chain(&mut request.issued).for_each(convert);
             }
             EventKind::Loss { from, .. } => convert(from),
+            EventKind::Reclaim(reclaim) => convert(&mut reclaim.from),
             _ => {}
         }
         let mut bytes = Vec::new();

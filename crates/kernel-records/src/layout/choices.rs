@@ -43,6 +43,10 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("THREAD_ATTRIBUTE", 12),
     ("SCRIPT", 13),
     ("FAR_END", 14),
+    ("IO_CGROUP", 15),
+    ("IO_LIMIT", 16),
+    ("MEMORY_CGROUP", 17),
+    ("REFAULTS", 18),
 ];
 
 /// A mark's meaning: `event::Mark`.

@@ -111,6 +111,8 @@ impl LastStates {
             // Without an effect on later time.
             EventKind::Ready { .. }
             | EventKind::Stolen(_)
+            | EventKind::BlockRelease(_)
+            | EventKind::Reclaim(_)
             | EventKind::Sample(_)
             | EventKind::Function(_)
             | EventKind::UserMark(_)

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use wakepath_event::{
-    Address, Direction, Flow, FlowId, FunctionCall, GoStep, LockWord, LostRecords, Packet, SetMember, Signal,
-    SignalAction, StackId, ThreadContext,
+    Address, Direction, Flow, FlowId, FunctionCall, GoStep, HeldRequest, LockWord, LostRecords, MemoryLimit,
+    Packet, Reclaim, SetMember, Signal, SignalAction, StackId, ThreadContext,
 };
 use wakepath_event::{Call, CallEnd, CostKind, KernelCost, StackCounts, UnwindCounts};
 use wakepath_kernel_records::layout::{every_form, forms_of};
@@ -49,6 +49,8 @@ const fn rule(kind: &EventKind) -> Left {
         | EventKind::LockEnd(_)
         | EventKind::Loss { .. }
         | EventKind::Clocks(_) => State,
+        EventKind::Reclaim(_) => Nothing("its time is over"),
+        EventKind::BlockRelease(_) => Nothing("the request's issue follows at once"),
         EventKind::Unrecorded => Nothing("the recorder records every CPU"),
         EventKind::UserMark(_) | EventKind::UserMarksLost { .. } => {
             Nothing("the recorder has no such records")
@@ -138,6 +140,9 @@ fn samples() -> Vec<Sample> {
         build_id: [1, 2].into(),
         path: b"/bin/worker".as_slice().into(),
     };
+    let held = HeldRequest { cgroup: CgroupId(1), device: 8 << 20, sector: 64, bytes: 4096, operation: 0 };
+    let limit = Some(MemoryLimit { cgroup: CgroupId(1), bytes: 20 << 20, is_high: false });
+    let reclaim = Reclaim { from: Stamp::from_ns(BEGIN + 50), limit, pages: 32 };
     let alone = |kind| (Vec::new(), kind);
     let mut samples = vec![
         alone(switch(SwitchOut::Runnable, None)),
@@ -167,6 +172,8 @@ fn samples() -> Vec<Sample> {
         alone(EventKind::Flow(FlowId(9), flow)),
         alone(EventKind::BlockIssue(request(1))),
         (vec![EventKind::BlockIssue(request(1))], EventKind::BlockComplete(request(1))),
+        alone(EventKind::BlockRelease(held)),
+        alone(EventKind::Reclaim(reclaim)),
         alone(EventKind::LockBegin(lock(0x100))),
         (vec![EventKind::LockBegin(lock(0x100))], EventKind::LockEnd(lock(0x100))),
         alone(EventKind::Sample(stack())),

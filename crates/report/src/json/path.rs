@@ -1,6 +1,7 @@
 //! `wakepath.path/1`: the reasons for a window's length.
 
 mod findings;
+mod reclaims;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -81,6 +82,7 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
         deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
         samples: documents.samples(),
         user_states: documents.user_states(),
+        reclaims: documents.reclaims(),
         waits: Many(move || {
             let waits = path.waits.iter().enumerate();
             waits.map(move |(id, wait)| Documents(answer).wait(id as u64, wait))
@@ -117,6 +119,7 @@ struct BodyJson<'a, W: Serialize, S: Serialize> {
     deadlocks: Vec<Vec<HangJson>>,
     samples: Vec<SampledJson<'a>>,
     user_states: Vec<user_states::UserStateJson<'a>>,
+    reclaims: Vec<reclaims::ReclaimsJson>,
     waits: W,
     segments: S,
 }

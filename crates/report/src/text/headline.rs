@@ -81,7 +81,7 @@ fn killed_by(answer: &PathAnswer, hang: &Hang) -> String {
 #[cfg(test)]
 mod tests {
     use wakepath_critical_path::{Cause, SegmentKind, Via};
-    use wakepath_findings::testing::{FUTEX, Story, call};
+    use wakepath_findings::testing::{FUTEX, Story, call, disk};
 
     use crate::sample::{Answered, command};
     use crate::screen::Layout;
@@ -189,6 +189,28 @@ mod tests {
             story.then(16, own, None, kind, Cause::None);
             let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
             let start = format!("checkout took 100 ns: mostly {expected}");
+            assert!(screen.replace('\n', " ").starts_with(&start), "{start}: {screen}");
+        }
+    }
+
+    /// A journal's thread sleeps for `before` ns, then waits `after` ns for the disk.
+    #[test]
+    fn a_disk_is_blamed_only_where_it_took_at_least_half_of_the_waits_for_it() {
+        for (before, after, expected) in [
+            (60, 40, "mostly waiting in kernel threads before disk 8:0 (100%"),
+            (50, 50, "mostly waiting for disk 8:0 (100%"),
+            (0, 100, "mostly waiting for disk 8:0 (100%"),
+        ] {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"checkout", 7);
+            let worker = story.thread(80, 2, b"kworker/1:3", 0);
+            let wait = story.wait(100, own, None, call(75, 5), Via::Wakeup, worker);
+            if before > 0 {
+                story.then(before, worker, Some(wait), SegmentKind::Timer, Cause::None);
+            }
+            story.then(after, worker, Some(wait), SegmentKind::BlockDevice, disk(false));
+            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let start = format!("checkout took 100 ns: {expected}");
             assert!(screen.replace('\n', " ").starts_with(&start), "{start}: {screen}");
         }
     }

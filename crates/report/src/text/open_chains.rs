@@ -116,30 +116,30 @@ mod tests {
     fn an_open_wait_is_followed_to_the_process_that_could_end_it() {
         hanging(|answer| {
             expect![[r#"
-            3 processes, 1.00 µs, 3 threads: blocked for more than 1.00 µs in wait4 for its child cat (20), and
-            that waits for it
-            0 ns to 1.00 µs after the start
+                3 processes, 1.00 µs, 3 threads: sh (10) is blocked for more than 1.00 µs in wait4 for its child cat
+                (20), and that waits for it
+                0 ns to 1.00 µs after the start
 
-            blocked until another process acts, as seen at the start
-                sh (10) for more than 1.00 µs in wait4 for its child cat (20)
-                  cat (20) for more than 1.00 µs in write that sh (10) reads
-                    they wait for each other; only a time-out, a signal or another thread could end it
-                curl (30) for more than 1.00 µs in read whose other end server (40) has
-                  server (40) for more than 1.00 µs in clock_nanosleep
-                log (50) for more than 1.00 µs in read that process 61, process 62, process 63 and 2 more write
+                blocked until another process acts, as seen at the start
+                    sh (10) for more than 1.00 µs in wait4 for its child cat (20)
+                      cat (20) for more than 1.00 µs in write that sh (10) reads
+                        they wait for each other; only a time-out, a signal or another thread could end it
+                    curl (30) for more than 1.00 µs in read whose other end server (40) has
+                      server (40) for more than 1.00 µs in clock_nanosleep
+                    log (50) for more than 1.00 µs in read that process 61, process 62, process 63 and 2 more write
 
-              waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait
-                    –   1.00 µs         –         –         –         –   sh (10), 1.00 µs in wait4 (undecided)
-                    –   1.00 µs         –         –         –         –   curl (30), 1.00 µs in read (undecided)
-                    –   1.00 µs         –         –         –         –   log (50), 1.00 µs in read (undecided)
+                  waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait
+                        –   1.00 µs         –         –         –         –   sh (10), 1.00 µs in wait4 (undecided)
+                        –   1.00 µs         –         –         –         –   curl (30), 1.00 µs in read (undecided)
+                        –   1.00 µs         –         –         –         –   log (50), 1.00 µs in read (undecided)
 
-            undecided: blocked for work or for an answer, and the recording does not show which (a futex without
-            an owner, epoll_wait, poll)
-            threads blocked at the end: 3 undecided
+                undecided: blocked for work or for an answer, and the recording does not show which (a futex without
+                an owner, epoll_wait, poll)
+                threads blocked at the end: 3 undecided
 
-            lost 0 records
-            next: wakepath path --tid 10
-        "#]].assert_eq(&overview(answer, Source::Read(""), Layout::PLAIN))
+                lost 0 records
+                next: wakepath path --tid 10
+            "#]].assert_eq(&overview(answer, Source::Read(""), Layout::PLAIN))
         });
     }
 

@@ -9,6 +9,7 @@ use wakepath_loaded::{CallName, Object, call_name};
 
 use super::hangs::deadlocks;
 use super::headline::headline;
+use super::reclaims::reclaims;
 use super::user_states::user_states;
 use super::{Source, footer, part, seconds, time_outs, when};
 use crate::screen::{Layout, Line, Screen, Style};
@@ -30,6 +31,7 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     screen.blank();
     deadlocks(&mut screen, answer.recorded, &answer.deadlocks, window.to);
     table(&mut screen, &answer.evidence(), answer.findings());
+    reclaims(&mut screen, answer, TEXT);
     user_states(&mut screen, answer, TEXT);
     screen.blank();
     footer::problems(&mut screen, &answer.head, "--explain");

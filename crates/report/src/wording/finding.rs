@@ -8,13 +8,13 @@ use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
     PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
-use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
+use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::script::processes_title;
 use super::{
-    call, comm, disk, interrupt, kind_phrase, limit, list, lock, named, object_name, on_host, signal_sent,
-    thread, unit,
+    call, comm, disk, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name, on_host,
+    signal_sent, thread, unit,
 };
 use crate::units::count;
 
@@ -69,6 +69,9 @@ pub fn responsible(
             let disk = device.map_or(String::from("a disk"), |device| disk(names, device));
             ("block_request", Some(if queued { format!("queue of {disk}") } else { disk }))
         }
+        Responsible::IoLimit { cgroup, device, reads } => {
+            ("io_limit", Some(io_limit(names, &evidence.io_limit(cgroup, device, reads))))
+        }
         Responsible::Flow(flow) => {
             ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.to_string()))
         }
@@ -99,6 +102,7 @@ pub fn blamed_code(evidence: &Evidence<'_>, blamed: &Blamed) -> Option<&'static 
         Blamed::Cause(cause) => responsible(evidence, *cause).0,
         Blamed::Threads(_) => Some("competitor"),
         Blamed::CpuLimit(_) => Some("cpu_limit"),
+        Blamed::IoLimit(_) => Some("io_limit"),
         Blamed::KernelThread(_) => Some("kernel_thread"),
         Blamed::Sender(_) => Some("packet"),
     }
@@ -121,6 +125,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
             let waiting = if *queued { "waiting in the queue of" } else { "waiting for" };
             format!("{waiting} {}", a_disk(evidence, *device))
         }
+        (_, Blamed::IoLimit(limit)) => held_back(evidence, limit),
         (SegmentKind::Throttled, Blamed::CpuLimit(limit)) => cpu_limit(Some(limit)),
         (SegmentKind::Stopped, Blamed::Cause(until)) => stopped(evidence, *until),
         (SegmentKind::Unknown, Blamed::Cause(Responsible::Signal(signal))) => cut_short(evidence, signal),
@@ -186,6 +191,19 @@ fn waiting_for_a_cpu(row: &Row) -> String {
     }
 }
 
+/// A wait for a request that an I/O limit held back.
+fn held_back(evidence: &Evidence<'_>, limit: &IoLimit) -> String {
+    format!("held back by the I/O limit of {}", io_limit(&evidence.recorded.survey.names, limit))
+}
+
+/// Waits for a disk. If kernel threads took most of the time, the disk is not to blame for it.
+fn disk_row(disk: &str, row: &Row) -> String {
+    match row.is_mostly_in_kernel_threads() {
+        true => format!("waiting in kernel threads before {disk}"),
+        false => format!("waiting for {disk}"),
+    }
+}
+
 /// A wait for a cgroup's CPU limit.
 fn cpu_limit(of: Option<&UnitLimit>) -> String {
     let of = of.map_or(String::new(), |of| format!(" of {}", limit(of)));
@@ -203,7 +221,8 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
         RowKey::Cpu => ("cpu", waiting_for_a_cpu(row)),
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
-        RowKey::Disk(device) => ("disk", format!("waiting for {}", a_disk(evidence, *device))),
+        RowKey::Disk(device) => ("disk", disk_row(&a_disk(evidence, *device), row)),
+        RowKey::IoLimit(limit) => ("io_limit", held_back(evidence, limit)),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),
         RowKey::SentByTimer(end, purpose) => {
             let (code, words) = sent_by_timer(*purpose, end.as_ref());

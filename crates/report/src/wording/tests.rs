@@ -2,7 +2,7 @@
 
 use wakepath_event::{Damage, DamageKind, EventKind, NameSpace, Softirq, Tid};
 use wakepath_loaded::testing::{event, read};
-use wakepath_loaded::{CpuLimit, Endpoint, Host, ProblemKind};
+use wakepath_loaded::{CpuLimit, Endpoint, Host, IoLimit, Names, ProblemKind};
 
 use super::*;
 
@@ -52,6 +52,29 @@ fn a_name_from_elsewhere_cannot_control_the_terminal() {
     assert_eq!(comm(Comm::new(b"a\x07")), r"a\x07");
     assert_eq!(named(Comm::new(b"a\x07")), r"a\x07");
     assert_eq!(named(Comm::default()), "a thread without a name");
+}
+
+#[test]
+fn an_io_limit_has_its_size_and_direction_and_says_if_an_outer_one_may_be_meant() {
+    let names = Names::default();
+    let shop = Some(Unit::Systemd("shop.service".into()));
+    for (unit, reads, bytes, requests, alone, expected) in [
+        (&shop, false, Some(1_000_000), None, true, "shop.service (1 MB/s of writes to 8:0)"),
+        (&shop, true, None, Some(20), true, "shop.service (20 requests/s of reads from 8:0)"),
+        (
+            &shop,
+            true,
+            Some(1_500_000),
+            Some(20),
+            false,
+            "shop.service (1.5 MB/s and 20 requests/s of reads from 8:0) or of an outer cgroup",
+        ),
+        (&shop, false, None, None, true, "shop.service"),
+        (&None, false, None, None, true, "a cgroup"),
+    ] {
+        let limit = IoLimit { unit: unit.clone(), device: 8 << 20, reads, bytes, requests, alone };
+        assert_eq!(io_limit(&names, &limit), expected);
+    }
 }
 
 #[test]

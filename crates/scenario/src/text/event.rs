@@ -3,9 +3,9 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Direction, EventKind,
-    FileName, FunctionCall, GoStep, GoroutineStep, KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES,
-    Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack, SwitchOut, ThreadAttribute, ThreadContext,
-    Tid,
+    FileName, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelLock, LockWord, LostRecords,
+    MAX_ATTRIBUTE_BYTES, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack, SwitchOut,
+    ThreadAttribute, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -23,7 +23,7 @@ impl Reader {
     /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
     /// | `out FLOW [seq=N] [len=N] [ack=N] [flags=N]`, `in FLOW …`, `ready FLOW` | packets |
-    /// | `issue ID [start=NS] [issued=NS] [bytes=N]`, `complete ID …` | disk requests |
+    /// | `issue ID [start=NS] [issued=NS] [sector=N] [bytes=N]`, `complete ID …`, `let-go ID [sector=N] [bytes=N]` | disk requests; a release by the I/O limit of cgroup 1 |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS [moved, stayed]` | a call to function number N returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
@@ -95,6 +95,10 @@ impl Reader {
             "ready" => EventKind::SocketReady(self.flow_id(words)?),
             "issue" => EventKind::BlockIssue(request(words)?),
             "complete" => EventKind::BlockComplete(request(words)?),
+            "let-go" => {
+                let BlockRequest { device, sector, bytes, operation, .. } = request(words)?;
+                EventKind::BlockRelease(HeldRequest { cgroup: CgroupId(1), device, sector, bytes, operation })
+            }
             "lock" => EventKind::LockBegin(self.lock(words)?),
             "unlock" => EventKind::LockEnd(self.lock(words)?),
             "sample" => EventKind::Sample(Stack {
@@ -307,5 +311,6 @@ fn request(words: &mut Words<'_>) -> Result<BlockRequest, String> {
     let issued = words.option("issued")?.map(Stamp::from_ns);
     let of_page = crate::request(id);
     let bytes = words.option("bytes")?.unwrap_or(of_page.bytes);
-    Ok(BlockRequest { start, issued, bytes, ..of_page })
+    let sector = words.option("sector")?.unwrap_or(of_page.sector);
+    Ok(BlockRequest { start, issued, bytes, sector, ..of_page })
 }

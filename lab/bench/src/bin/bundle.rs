@@ -115,7 +115,16 @@ impl KeptThreads {
             EventKind::File(file) if !self.processes.contains(&file.tgid) => return None,
             EventKind::File(file) if self.recorder == Some(file.tgid) => return None,
             EventKind::Mapping(mapping) if !self.processes.contains(&mapping.tgid) => return None,
-            EventKind::Name(NameSpace::Cgroup | NameSpace::CpuCgroup | NameSpace::Program, ..) => {
+            EventKind::Name(
+                NameSpace::Cgroup
+                | NameSpace::CpuCgroup
+                | NameSpace::IoCgroup
+                | NameSpace::IoLimit
+                | NameSpace::MemoryCgroup
+                | NameSpace::Refaults
+                | NameSpace::Program,
+                ..,
+            ) => {
                 return None;
             }
             EventKind::Flow(..) => return None,

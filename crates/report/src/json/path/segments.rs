@@ -167,6 +167,7 @@ impl<'a> Documents<'a> {
             segment.cause,
             Cause::Timer { .. }
                 | Cause::Block { .. }
+                | Cause::HeldBack { .. }
                 | Cause::Network { .. }
                 | Cause::SentByTimer { .. }
                 | Cause::Interrupt { .. }

@@ -11,7 +11,9 @@ use wakepath_wait_graph::{Loss, TimerPurpose};
 use super::*;
 use crate::json::shape;
 use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, marked_path, path_of};
-use wakepath_findings::testing::{FUTEX, FinishedStory, Story, call, checkout, checkout_stacks, disk};
+use wakepath_findings::testing::{
+    FUTEX, FinishedStory, Story, call, checkout, checkout_stacks, disk, held_back,
+};
 
 /// The document, which fits its shape.
 fn document(answer: &PathAnswer) -> Value {
@@ -42,6 +44,7 @@ fn everything() -> FinishedStory {
         (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer }),
         (SegmentKind::BlockDevice, disk(true)),
         (SegmentKind::BlockDevice, Cause::Block { request: None, queued: false }),
+        (SegmentKind::BlockDevice, held_back(7)),
         (SegmentKind::Network, Cause::Network { flow: Some(FlowId(1)) }),
         (SegmentKind::Network, Cause::Network { flow: None }),
         (
@@ -221,7 +224,7 @@ fn a_name_of_any_bytes_is_valid_json() {
     let document = document(&everything().answer(command()));
     assert_eq!(document["window"]["comm"], "own\\xff");
     assert_eq!(document["segments"][0]["comm"], "\x1bother");
-    assert_eq!(document["segments"][8]["cause"]["to"], "[fe80::1]:5432");
+    assert_eq!(document["segments"][9]["cause"]["to"], "[fe80::1]:5432");
 }
 
 /// The total ns of a list's elements.

@@ -1,6 +1,6 @@
 //! The words for rows, their parts and their causes.
 
-use wakepath_event::{Comm, Context, FlowId, Tid};
+use wakepath_event::{CgroupId, Comm, Context, FlowId, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{Code, EndKey, Sum, Waits};
 use wakepath_loaded::{Host, UnitLimit};
@@ -126,6 +126,11 @@ fn the_responsible_cause_has_a_code_and_a_name_and_the_thread_itself_has_neither
         (disk(Some(8 << 20), true), Some("block_request"), Some("queue of sda")),
         (disk(None, false), Some("block_request"), Some("a disk")),
         (disk(None, true), Some("block_request"), Some("queue of a disk")),
+        (
+            Responsible::IoLimit { cgroup: CgroupId(7), device: 8 << 20, reads: false },
+            Some("io_limit"),
+            Some("a cgroup"),
+        ),
         (Responsible::Flow(Some(FlowId(1))), Some("packet"), Some("tcp 10.0.0.2:40000")),
         (Responsible::Flow(Some(FlowId(2))), Some("packet"), None),
         (Responsible::Flow(None), Some("packet"), None),

@@ -1,0 +1,200 @@
+//! Memory reclaims over a path: the time in which its threads had to free memory for a cgroup's memory limit.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::Path;
+use wakepath_event::{MemoryLimit, Tid};
+use wakepath_loaded::Unit;
+
+use crate::Recorded;
+
+/// The reclaims over a path for the same limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reclaims {
+    /// The limit; `None` if none was found to be reached.
+    pub limit: Option<MemoryLimit>,
+    /// The unit or container with the limit, if it has a name.
+    pub unit: Option<Unit>,
+    /// The path's time in these reclaims, ns: its rows have it too.
+    pub total_ns: u64,
+    /// Their number.
+    pub count: u64,
+    /// The reclaimed pages.
+    pub pages: u64,
+    /// Dropped pages read again by the cgroup's threads, between the kernel's counts read around the window; `None` if the
+    /// count was not read twice.
+    pub read_again: Option<u64>,
+}
+
+/// A thread's reclaim.
+struct Turn {
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+    limit: Option<MemoryLimit>,
+    pages: u32,
+}
+
+/// The sums over the reclaims for a limit.
+#[derive(Default)]
+struct Sum {
+    ns: u64,
+    pages: u64,
+    /// The reclaims, each by its thread and place there: a reclaim may lie in several segments.
+    turns: BTreeSet<(Tid, usize)>,
+}
+
+/// All reclaims over a path by limit, most time first.
+pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
+    let mut turns: HashMap<Tid, Vec<Turn>> = HashMap::new();
+    for (to, thread, reclaim) in &recorded.survey.intervals.reclaims {
+        let [from, to] = [reclaim.from, *to].map(Stamp::on_reference_host);
+        let turn = Turn { from, to, limit: reclaim.limit, pages: reclaim.pages };
+        turns.entry(*thread).or_default().push(turn);
+    }
+    if turns.is_empty() {
+        return Vec::new();
+    }
+    let mut sums: BTreeMap<Option<MemoryLimit>, Sum> = BTreeMap::new();
+    for segment in &path.segments {
+        let Some(thread) = segment.thread else { continue };
+        let tid = recorded.thread_at(thread, segment.to).tid;
+        let Some(turns) = turns.get(&tid) else { continue };
+        let first = turns.partition_point(|turn| turn.to <= segment.from);
+        let within = turns.iter().enumerate().skip(first).take_while(|(_, turn)| turn.from < segment.to);
+        for (place, turn) in within {
+            let sum = sums.entry(turn.limit).or_default();
+            sum.ns += turn.to.min(segment.to).since(turn.from.max(segment.from));
+            if sum.turns.insert((tid, place)) {
+                sum.pages += u64::from(turn.pages);
+            }
+        }
+    }
+    let names = recorded.names();
+    let [from, to] = [path.window.from, path.window.to].map(|at| Stamp::<Local>::from_ns(at.ns()));
+    let reclaims = sums.into_iter().map(|(limit, sum)| Reclaims {
+        limit,
+        unit: limit.and_then(|limit| names.memory_unit(limit.cgroup)),
+        total_ns: sum.ns,
+        count: sum.turns.len() as u64,
+        pages: sum.pages,
+        read_again: limit.and_then(|limit| names.refaults(limit.cgroup, from, to)),
+    });
+    let mut reclaims: Vec<_> = reclaims.collect();
+    reclaims.sort_by_key(|reclaims| Reverse(reclaims.total_ns));
+    reclaims
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Reclaim};
+    use wakepath_loaded::testing::{event, read};
+
+    use super::*;
+    use crate::{Answer, PathQuery, Subject, TimeSpec};
+
+    /// A thread that runs until 400, sleeps, and runs from 600 to 1000; another runs beside it.
+    const TRACE: &str = "
+thread A tid=10
+thread B tid=11
+0 c0 idle started
+0 c0 idle switch A
+0 c1 idle switch B
+400 c0 A switch idle blocked=interruptible call=35:0
+590 c0 idle/timer waking A
+600 c0 idle switch A
+1000 c0 A stopped
+";
+
+    const LIMIT: MemoryLimit = MemoryLimit { cgroup: CgroupId(5), bytes: 20_000_000, is_high: false };
+
+    fn reclaim(tid: u32, from: u64, to: u64, limit: Option<MemoryLimit>) -> Event {
+        let reclaim = Reclaim { from: Stamp::from_ns(from), limit, pages: 32 };
+        event(to, 0, tid, EventKind::Reclaim(reclaim))
+    }
+
+    fn refaults(at: u64, cgroup: u64, count: &str) -> Event {
+        event(at, 9, 0, EventKind::Name(NameSpace::Refaults, cgroup, count.as_bytes().into()))
+    }
+
+    /// The reclaims over thread A's path.
+    fn found(more: Vec<Event>) -> Vec<Reclaims> {
+        found_from(0, more)
+    }
+
+    /// The same from a time on.
+    fn found_from(from: u64, more: Vec<Event>) -> Vec<Reclaims> {
+        let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
+        events.extend(more);
+        events.sort_by_key(|event| event.at);
+        let from = Some(TimeSpec::AfterStart(from));
+        let query = PathQuery { subject: Subject::Tid(Tid(10)), from, ..PathQuery::default() };
+        match crate::path(&read(&events), &query) {
+            Ok(Answer::Paths(paths)) => paths.into_iter().next().expect("a path").reclaims,
+            other => panic!("a path, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_reclaims_of_the_paths_threads_are_added_up_by_limit() {
+        let outer = MemoryLimit { cgroup: CgroupId(4), ..LIMIT };
+        let sums: Vec<_> = found(vec![
+            reclaim(10, 100, 150, Some(LIMIT)),
+            reclaim(10, 200, 230, Some(LIMIT)),
+            // Over the sleep: the path has the thread itself there.
+            reclaim(10, 390, 610, Some(outer)),
+            reclaim(10, 700, 707, None),
+            // Another thread, beside the path.
+            reclaim(11, 300, 350, Some(LIMIT)),
+        ])
+        .into_iter()
+        .map(|one| (one.limit, one.total_ns, one.count, one.pages, one.read_again))
+        .collect();
+        let expected =
+            [(Some(outer), 220, 1, 32, None), (Some(LIMIT), 80, 2, 64, None), (None, 7, 1, 32, None)];
+        assert_eq!(sums, expected);
+        assert_eq!(found(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_reclaim_counts_with_its_part_within_the_window_and_not_if_it_only_touches_it() {
+        let turns = || vec![reclaim(10, 20, 100, None), reclaim(10, 150, 210, None)];
+        let sums = |from| -> Vec<_> {
+            found_from(from, turns()).iter().map(|one| (one.total_ns, one.count, one.pages)).collect()
+        };
+        assert_eq!(sums(99), [(61, 2, 64)]);
+        assert_eq!(sums(100), [(60, 1, 32)]);
+        assert_eq!(sums(209), [(1, 1, 32)]);
+        assert_eq!(sums(210), []);
+    }
+
+    #[test]
+    fn pages_read_again_are_the_difference_of_the_readings_around_the_window() {
+        let with = |counts: Vec<Event>| {
+            let reclaims = found([vec![reclaim(10, 100, 150, Some(LIMIT))], counts].concat());
+            reclaims[0].read_again
+        };
+        assert_eq!(
+            with(vec![refaults(160, 5, "7"), refaults(500, 5, "9"), refaults(999, 5, "19")]),
+            Some(12)
+        );
+        assert_eq!(with(vec![refaults(160, 5, "7")]), None, "a single reading");
+        assert_eq!(with(vec![refaults(160, 6, "7"), refaults(500, 6, "9")]), None, "another cgroup");
+        assert_eq!(with(vec![refaults(160, 5, "7"), refaults(500, 5, "x")]), None);
+        assert_eq!(
+            with(vec![refaults(160, 5, "7"), refaults(500, 5, "6")]),
+            None,
+            "a new cgroup of the same number"
+        );
+        assert_eq!(with(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_limit_is_named_by_its_cgroup() {
+        let path =
+            EventKind::Name(NameSpace::MemoryCgroup, 5, b"/system.slice/shop.service".as_slice().into());
+        let reclaims = found(vec![reclaim(10, 100, 150, Some(LIMIT)), event(160, 9, 0, path)]);
+        assert_eq!(reclaims[0].unit, Some(Unit::Systemd("shop.service".into())));
+    }
+}
