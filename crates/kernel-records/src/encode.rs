@@ -12,7 +12,7 @@ use crate::decode::{
     LOCK_CLAIM, LOCK_VALUE, PREEMPT, THREAD_KERNEL, THREAD_RUNNING, THROTTLED, context_number,
 };
 use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NONE, NOTHING_READY};
-use crate::{Kind, TaskStates};
+use crate::{Kind, TaskStates, failed_call};
 
 /// The reason for which an event cannot be written as a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -302,6 +302,17 @@ impl Encoder {
             }
             EventKind::Mapping(m) => mapping(m, w)?,
             EventKind::Mark(m) => mark(m, w)?,
+            EventKind::FailedCall(call) => {
+                w.octets(&failed_call::write(call));
+                Kind::FailedCall
+            }
+            EventKind::Spin(spin) => {
+                w.u32(spin.call);
+                w.u32(spin.error);
+                w.u64(spin.from.ns());
+                w.u64(spin.count);
+                Kind::Spin
+            }
         })
     }
 }

@@ -7,6 +7,7 @@
 mod code;
 mod contexts;
 mod descriptor;
+mod failed_calls;
 mod flow;
 mod host;
 mod intervals;
@@ -29,6 +30,7 @@ mod wall_clock;
 pub use code::CodeNames;
 pub use contexts::Contexts;
 pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
+pub use failed_calls::{AttemptId, FailedCalls};
 pub use flow::{Endpoint, Peer};
 pub use host::Host;
 pub use intervals::{DiskRequest, Interval, Intervals};

@@ -12,7 +12,7 @@ use wakepath_kernel_records::layout::{self, CONTEXTS, Element, LAYOUTS, Layout};
 use crate::{ClockReading, HostIdentity};
 
 /// The format version that this crate writes, and the newest that it reads.
-pub const FORMAT: i64 = 16;
+pub const FORMAT: i64 = 17;
 
 /// The value of `tracer_name` in wakepath's metadata alone.
 pub(crate) const TRACER: &str = "wakepath";

@@ -113,6 +113,8 @@ impl LastStates {
             | EventKind::Stolen(_)
             | EventKind::Sample(_)
             | EventKind::Function(_)
+            | EventKind::FailedCall(_)
+            | EventKind::Spin(_)
             | EventKind::UserMark(_)
             | EventKind::UserMarksLost { .. }
             | EventKind::Signal(_) => {}
