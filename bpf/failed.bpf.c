@@ -193,11 +193,10 @@ static __always_inline enum rank rank_of(__u32 call, __u32 operation)
 	return path_argument(call) ? RANK_PATH : RANK_OTHER;
 }
 
-/* Makes a failure the thread's last one, without an object. */
+/* Makes a failure the thread's last, without an object. */
 static __always_inline bool keep(struct failures *kept, __u32 call, __u32 operation, __u32 error, enum rank rank)
 {
 	struct wp_failed_call *last = &kept->last;
-	bool is_repeated = kept->rank && last->call == call && last->error == error;
 
 	if (rank < kept->rank) {
 		last->later++;
@@ -208,7 +207,6 @@ static __always_inline bool keep(struct failures *kept, __u32 call, __u32 operat
 	last->error = error;
 	last->operation = operation;
 	last->holder = 0;
-	last->tries = is_repeated ? last->tries + 1 : 1;
 	last->later = 0;
 	last->object_kind = WP_OBJECT_NONE;
 	last->object_len = 0;
@@ -216,9 +214,24 @@ static __always_inline bool keep(struct failures *kept, __u32 call, __u32 operat
 	return true;
 }
 
+/* Counts the last failure, which is whole now: equal failures are tries. `had` is the content before it, 0 without a failure. */
+static __always_inline void count_try(struct failures *kept, __u64 had)
+{
+	struct wp_failed_call *last = &kept->last;
+	__u64 h = mix(mix(0, (__u64)last->call << 32 | last->error), (__u64)last->operation << 32 | last->object_len);
+	__u64 words[WP_OBJECT_BYTES / 8];
+
+	__builtin_memcpy(words, last->object, sizeof(words));
+	for (__u32 i = 0; i < WP_OBJECT_BYTES / 8; i++)
+		h = mix(h, words[i]);
+	kept->content = h | 1;
+	last->tries = kept->content == had ? last->tries + 1 : 1;
+}
+
 static __always_inline void keep_with_object(struct failures *kept, struct pt_regs *regs, struct task_struct *task,
 					     __u32 number, __u32 error)
 {
+	__u64 had = kept->rank ? kept->content : 0;
 	struct wp_failed_call *last = &kept->last;
 	__u32 path = path_argument(number), operation = operation_of(regs, number);
 
@@ -237,6 +250,7 @@ static __always_inline void keep_with_object(struct failures *kept, struct pt_re
 	} else if (takes_descriptor(number)) {
 		read_file(last, task, regs->di, regs->dx);
 	}
+	count_try(kept, had);
 }
 
 /* A connection attempt goes on: its address is kept until its end is asked for. */
@@ -254,6 +268,7 @@ static __always_inline void begin_connecting(struct failures *kept, struct pt_re
 
 static __always_inline void end_connecting(struct failures *kept, struct pt_regs *regs)
 {
+	__u64 had = kept->rank ? kept->content : 0;
 	struct connecting *attempt = &kept->connecting;
 	__s32 error = 0;
 
@@ -271,6 +286,7 @@ static __always_inline void end_connecting(struct failures *kept, struct pt_regs
 	kept->last.object_kind = attempt->object_kind;
 	kept->last.object_len = attempt->object_len;
 	__builtin_memcpy(kept->last.object, attempt->object, sizeof(attempt->object));
+	count_try(kept, had);
 }
 
 /* Whether a success means a vain try: the process still runs, or no child has ended. */

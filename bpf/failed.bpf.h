@@ -40,6 +40,7 @@ struct failures {
 	struct wp_failed_call last; /* without its header */
 	__u32 rank; /* last's, enum rank */
 	__u32 spare;
+	__u64 content; /* last's: a hash */
 	struct connecting connecting;
 	struct failing spins[SPINS];
 };

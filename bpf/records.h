@@ -507,7 +507,7 @@ struct wp_failed_call {
 	__u32 error;	 /* errno; 0: a success by which a process still runs */
 	__u32 operation; /* fcntl's command, flock's operation, kill's signal; else 0 */
 	__u32 holder;	 /* the process holding the lock just after the call; 0: not known */
-	__u32 tries;	 /* calls with this number and error since that wait */
+	__u32 tries;	 /* equal failures since that wait */
 	__u32 later;	 /* calls returned since the last try */
 	__u8 object_kind; /* enum wp_object_kind */
 	__u8 object_len;

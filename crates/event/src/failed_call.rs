@@ -12,7 +12,7 @@ pub const MAX_OBJECT_BYTES: usize = 64;
 pub struct FailedCall {
     /// The call and its failure: the same try again and again has equal values.
     pub attempt: Attempt,
-    /// The calls with this number and error since a time-out ended the thread's wait.
+    /// The equal failures since a time-out ended the thread's wait.
     pub tries: u32,
     /// The calls returned between the last try and the sleep.
     pub later: u32,

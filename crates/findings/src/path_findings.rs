@@ -10,8 +10,9 @@ use wakepath_critical_path::{Basis, JoinedSum};
 use wakepath_event::Comm;
 
 use crate::headline::headline;
+use crate::polling::spinning;
 use crate::time_outs::other_reading;
-use crate::{Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Tally, rows};
+use crate::{Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Spinning, Tally, rows};
 
 /// The findings about a path.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Finding {
     pub ran: Vec<(Comm, Tally)>,
     /// Functions in which the row's waits began.
     pub waited: Tally,
+    /// Calls failing again and again while the row's threads ran.
+    pub spins: Vec<Spinning>,
     /// The threads that lost the time, largest loss first; empty if the window's own thread alone did.
     pub lost_by: Vec<(Comm, u64)>,
 }
@@ -99,7 +102,8 @@ impl Finding {
         let mut lost_by: Vec<_> =
             row.users.iter().filter(|_| is_told).map(|(user, ns)| (*user, *ns)).collect();
         lost_by.sort_by_key(|(user, ns)| (Reverse(*ns), *user));
-        Self { ran, waited: evidence.functions(&row.sites), lost_by, key, row }
+        let spins = spinning(evidence, &key, &row);
+        Self { ran, waited: evidence.functions(&row.sites), spins, lost_by, key, row }
     }
 
     /// The parts of the row's time, largest first.

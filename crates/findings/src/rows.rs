@@ -16,10 +16,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_critical_path::{Responsible, SegmentKind};
 use wakepath_event::{Comm, Tid};
-use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
+use wakepath_loaded::{AttemptId, CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
+use crate::{
+    Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName, Tried,
+};
 use classes::{Class, Sum, classes};
 
 /// A row: its key's time in the window, and details.
@@ -35,6 +37,8 @@ pub struct Row {
     pub ends: BTreeMap<EndKey, End>,
     /// The waits behind the time, by system call.
     pub calls: BTreeMap<CallName, Waits>,
+    /// The sleeps behind failed calls, by call and thread.
+    pub attempts: BTreeMap<(AttemptId, ThreadIndex), Tried>,
     /// Waits for a disk in unrecorded system calls, perhaps in page faults.
     pub in_unknown_calls: Waits,
     /// Code sites where these waits began.
@@ -140,6 +144,7 @@ impl RowBuilder<'_> {
         let end = self.end(&key, class, by_kernel, end_call.map(|call| evidence.spell(call)));
         let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
 
+        let attempt = class.attempt.zip(class.thread).filter(|_| key.ends_by_timer());
         let is_asked = class.thread.is_some_and(|thread| evidence.is_asked(thread));
         let row = self.rows.entry(key).or_default();
         row.total_ns += sum.ns;
@@ -163,6 +168,10 @@ impl RowBuilder<'_> {
         if let Some(of_call) = of_call {
             of_call.count += waits;
             of_call.ns += sum.ns;
+        }
+        if let Some(attempt) = attempt {
+            let tried = Tried { sleeps: waits, tries: sum.tries, ns: sum.ns };
+            row.attempts.entry(attempt).or_default().add(tried);
         }
         if site.is_some() || waits > 0 {
             *row.sites.entry(site).or_default() += waits;

@@ -9,6 +9,9 @@ use wakepath_event::{Attempt, FailedCall, Spin, Tid};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttemptId(u32);
 
+/// The longest stretch: `SPIN_NS` in `bpf/failed.bpf.c`, ns.
+const MAX_SPIN_NS: u64 = 100_000_000;
+
 /// All failed calls in a recording.
 #[derive(Debug, Clone, Default)]
 pub struct FailedCalls {
@@ -61,7 +64,11 @@ impl FailedCalls {
         to: Stamp<Local>,
     ) -> impl Iterator<Item = (Stamp<Local>, Spin)> {
         let all = self.spins.get(&thread).map_or(&[][..], Vec::as_slice);
-        all.iter().copied().filter(move |(end, spin)| *end > from && spin.from < to)
+        let first = all.partition_point(|(end, _)| *end <= from);
+        // A stretch is shorter than this: a later end has a beginning behind the window.
+        let may_begin = move |end: Stamp<Local>| end.ns().saturating_sub(MAX_SPIN_NS) < to.ns();
+        let rest = all.get(first..).unwrap_or_default().iter().copied();
+        rest.take_while(move |(end, _)| may_begin(*end)).filter(move |(_, spin)| spin.from < to)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The words for typed names and keys: one wording for all views.
 
 pub mod blocked;
+mod errno;
+mod failed_call;
 mod finding;
 mod functions;
 pub mod latency;
@@ -8,6 +10,8 @@ mod signal;
 
 pub use blocked::blocked_classes;
 
+pub use errno::error_name;
+pub use failed_call::{attempt_object, polling_line, polling_row, spinning_line};
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer};
 use wakepath_event::Comm;
-use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
+use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits, polling};
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::hangs::deadlocks;
@@ -190,12 +190,18 @@ fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
 
 /// The lines under a row: the parts of its time.
 fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
+    const MAX_FAILURES: usize = 2;
+    let failed = &evidence.recorded.survey.failed_calls;
+    let failed = polling(failed, &finding.row).into_iter().filter(|polling| polling.explains);
+    let failed = failed.map(|polling| wording::polling_line(evidence, &finding.row, &polling));
+    let spins = finding.spins.iter().take(MAX_FAILURES).map(wording::spinning_line);
+    let failed = failed.take(MAX_FAILURES).chain(spins);
     let samples = finding.ran.iter().filter_map(|(_, ran)| wording::samples(ran));
     let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
-        RowKey::Running(_) => samples.chain(others).collect(),
-        _ => others.chain(samples).collect(),
+        RowKey::Running(_) => samples.chain(others).chain(failed).collect(),
+        _ => failed.chain(others).chain(samples).collect(),
     };
     lines.into_iter().map(Line::from).collect()
 }

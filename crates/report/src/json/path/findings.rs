@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use wakepath_engine::PathAnswer;
-use wakepath_event::Comm;
+use wakepath_event::{Attempt, Comm};
 use wakepath_findings::{
-    BasisMix, Finding, LargestPart, PartKey, PathFindings, Row, RowKey, Seen, Tally, Who, WindowEnd,
+    BasisMix, Finding, LargestPart, PartKey, PathFindings, Polling, Row, RowKey, Seen, Spinning, Tally, Who,
+    WindowEnd, polling,
 };
 use wakepath_loaded::{CallName, Object, call_name};
 
@@ -79,6 +80,10 @@ pub struct RowJson {
     /// Waits for a disk in unknown system calls.
     unknown_calls: Option<UnknownCallsJson>,
     parts: Vec<PartJson>,
+    /// Calls that failed before its sleeps; empty if not recorded.
+    failed_calls: Vec<FailedCallJson>,
+    /// Calls failing again and again while its threads ran.
+    spins: Vec<SpinJson>,
     /// Code sites where its threads were seen running.
     samples: Vec<SamplesJson>,
     /// Functions in which its waits began.
@@ -149,6 +154,61 @@ struct FunctionJson {
     count: u64,
     function: String,
     caller: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FailedCallJson {
+    call: String,
+    /// Null for a success by which a process still runs.
+    error: Option<String>,
+    /// The command for fcntl, the operation for flock, the signal for kill; else 0.
+    operation: u32,
+    object: Option<ObjectJson>,
+    /// The processes seen holding the lock.
+    held_by: Vec<u32>,
+    sleeps: u64,
+    tries: u64,
+    total_ns: u64,
+    /// It came before two thirds of the row's sleeps.
+    explains: bool,
+}
+
+impl FailedCallJson {
+    fn new(polling: &Polling<'_>) -> Self {
+        let Attempt { call, error, operation, object, .. } = polling.attempt;
+        let object = wording::attempt_object(object);
+        Self {
+            call: call_name(*call).into_owned(),
+            error: (*error != 0).then(|| wording::error_name(*error).into_owned()),
+            operation: *operation,
+            object: object
+                .map(|(kind, name)| ObjectJson { kind, name: Some(name).filter(|name| !name.is_empty()) }),
+            held_by: polling.holders.iter().map(|process| process.number()).collect(),
+            sleeps: polling.tried.sleeps,
+            tries: polling.tried.tries,
+            total_ns: polling.tried.ns,
+            explains: polling.explains,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SpinJson {
+    call: String,
+    error: String,
+    count: u64,
+    total_ns: u64,
+}
+
+impl SpinJson {
+    fn new(spin: &Spinning) -> Self {
+        Self {
+            call: call_name(spin.call).into_owned(),
+            error: wording::error_name(spin.error).into_owned(),
+            count: spin.count,
+            total_ns: spin.ns,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -287,6 +347,11 @@ impl<'a> Documents<'a> {
             unknown_calls: (unknown.count > 0 || unknown.ns > 0)
                 .then_some(UnknownCallsJson { waits: unknown.count, total_ns: unknown.ns }),
             parts: finding.parts().into_iter().map(part).collect(),
+            failed_calls: polling(&self.0.recorded.survey.failed_calls, row)
+                .iter()
+                .map(FailedCallJson::new)
+                .collect(),
+            spins: finding.spins.iter().map(SpinJson::new).collect(),
             samples: samples.map(|(comm, ran)| SamplesJson::new(Some(*comm), ran)).collect(),
             waited_in: FunctionsJson::if_any(&finding.waited),
             through: row.through.iter().map(|name| text(name.bytes())).collect(),

@@ -1,0 +1,138 @@
+//! Failures behind sleeping and running time: a call failing before each sleep, and calls failing in quick succession.
+//!
+//! A sleep between two tries has no cause; the failed try has. But a thread may also sleep for its own reasons behind an
+//! unrelated failure. So a failure counts only for a thread that slept behind it at least twice, and explains a row only if
+//! it came before two thirds of the row's sleeps. The recorder leaves out failures behind which many calls returned, and
+//! failures before an earlier sleep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wakepath_clock::Stamp;
+use wakepath_critical_path::SegmentKind;
+use wakepath_event::{Attempt, AttemptObject, Comm, Tid};
+use wakepath_loaded::FailedCalls;
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::{Evidence, Row, RowKey};
+
+/// A failure before fewer sleeps by the same thread may be chance.
+const MIN_SLEEPS: u64 = 2;
+
+/// A call that failed before sleeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polling<'a> {
+    /// The failed call; its holder is the first seen.
+    pub attempt: &'a Attempt,
+    /// The processes seen holding the lock.
+    pub holders: BTreeSet<Tid>,
+    /// The sleeps behind it, and behind its tries.
+    pub tried: Tried,
+    /// It came before two thirds of the row's sleeps.
+    pub explains: bool,
+}
+
+/// Sleeps behind failed tries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tried {
+    /// The number of sleeps.
+    pub sleeps: u64,
+    /// The number of tries before them.
+    pub tries: u64,
+    /// The time slept on the path, ns.
+    pub ns: u64,
+}
+
+impl Tried {
+    /// Adds other sleeps.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sleeps += other.sleeps;
+        self.tries += other.tries;
+        self.ns += other.ns;
+    }
+}
+
+/// A failed call without its holder, which may change while the tries go on.
+type Failure<'a> = (u32, u32, u32, &'a AttemptObject);
+
+/// The calls that failed before a row's sleeps, most time first.
+pub fn polling<'a>(failed: &'a FailedCalls, row: &Row) -> Vec<Polling<'a>> {
+    let mut by_thread: BTreeMap<(Failure<'a>, ThreadIndex), (&'a Attempt, BTreeSet<Tid>, Tried)> =
+        BTreeMap::new();
+    for ((id, thread), tried) in &row.attempts {
+        let attempt = failed.attempt(*id);
+        let Attempt { call, error, operation, holder, object } = attempt;
+        let failure = (*call, *error, *operation, object);
+        let (_, holders, sum) =
+            by_thread.entry((failure, *thread)).or_insert((attempt, BTreeSet::new(), Tried::default()));
+        holders.extend(holder);
+        sum.add(*tried);
+    }
+    let mut all: BTreeMap<Failure<'a>, Polling<'a>> = BTreeMap::new();
+    for ((failure, _), (attempt, holders, tried)) in by_thread {
+        if tried.sleeps < MIN_SLEEPS {
+            continue;
+        }
+        let nothing = Polling { attempt, holders: BTreeSet::new(), tried: Tried::default(), explains: false };
+        let polling = all.entry(failure).or_insert(nothing);
+        polling.holders.extend(holders);
+        polling.tried.add(tried);
+    }
+    let sleeps: u64 = row.calls.values().map(|waits| waits.count).sum();
+    let mut all: Vec<_> = all.into_values().collect();
+    for polling in &mut all {
+        polling.explains = polling.tried.sleeps.saturating_mul(3) >= sleeps.saturating_mul(2);
+    }
+    // A stable sort: equal times stay in the order of their failures.
+    all.sort_by_key(|polling| std::cmp::Reverse(polling.tried.ns));
+    all
+}
+
+/// The call that failed before most of a row's sleeps and most of its time, if any.
+pub fn main_polling<'a>(failed: &'a FailedCalls, row: &Row) -> Option<Polling<'a>> {
+    let first = polling(failed, row).into_iter().find(|polling| polling.explains)?;
+    (first.tried.ns > row.total_ns / 2).then_some(first)
+}
+
+/// Calls that failed in quick succession, at least 1000 times a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spinning {
+    /// The system call.
+    pub call: u32,
+    /// The errno.
+    pub error: u32,
+    /// The number of failed calls.
+    pub count: u64,
+    /// The time in which they failed, ns.
+    pub ns: u64,
+}
+
+/// The calls that failed again and again while a row's threads ran, the most frequent first; empty for other rows. A stretch
+/// at the window's edge counts whole: it lasts at most a tenth of a second.
+pub(crate) fn spinning(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<Spinning> {
+    let RowKey::Running(comm) = key else { return Vec::new() };
+    let failed = &evidence.recorded.survey.failed_calls;
+    let graph = evidence.recorded.graph();
+    let mut seen: BTreeMap<(u32, u32), BTreeMap<(Tid, u64), (u64, u64)>> = BTreeMap::new();
+    for segment in evidence.segments().filter(|segment| segment.kind == SegmentKind::Running) {
+        let Some(index) = segment.thread.filter(|thread| row.threads.contains(thread)) else { continue };
+        let thread = graph.thread(index);
+        let [from, to] = [segment.from, segment.to].map(|at| Stamp::from_ns(at.ns()));
+        let named = |at: Stamp<_>| -> Comm { thread.name_at(at) };
+        if named(segment.to) != *comm {
+            continue;
+        }
+        for (end, spin) in failed.spins(thread.tid_at(segment.from), from, to) {
+            let stretch = (spin.count, end.ns().saturating_sub(spin.from.ns()));
+            seen.entry((spin.call, spin.error)).or_default().insert((thread.tid(), end.ns()), stretch);
+        }
+    }
+    let sum = |((call, error), stretches): ((u32, u32), BTreeMap<_, (u64, u64)>)| {
+        let add =
+            |sum: (u64, u64), one: &(u64, u64)| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
+        let (count, ns) = stretches.values().fold((0, 0), add);
+        Spinning { call, error, count, ns }
+    };
+    let mut all: Vec<_> = seen.into_iter().map(sum).collect();
+    all.sort_by_key(|spin| std::cmp::Reverse(spin.count));
+    all
+}
