@@ -6,7 +6,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_findings::{
-    CauseTree, Evidence, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
+    CauseTree, Evidence, Finding, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
 };
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
@@ -204,6 +204,20 @@ impl PathAnswer<'_> {
         Some(NextQuestion { algorithm: self.path.algorithm, thread })
     }
 
+    /// Whether the largest row is sleep between tries whose failures a recorder could have recorded: at least 3 sleeps, in a
+    /// recording by wakepath without `--failed-calls`, of a command or thread.
+    pub fn lacks_failed_calls(&self) -> bool {
+        const MIN_SLEEPS: u64 = 3;
+        let Some(Finding { key: RowKey::Timer, row, .. }) = self.findings().rows.first() else {
+            return false;
+        };
+        let is_asked = matches!(self.question, Question::Command { .. } | Question::Thread);
+        let recorder = self.recorded.format.as_ref().filter(|_| self.recorded.tracer.is_none());
+        is_asked
+            && row.waits() >= MIN_SLEEPS
+            && recorder.is_some_and(|format| !records_failed_calls(&format.options))
+    }
+
     /// The window's length, ns.
     pub fn window_ns(&self) -> u64 {
         self.evidence().window_ns()
@@ -218,6 +232,11 @@ impl PathAnswer<'_> {
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
         self.evidence().thread(index)
     }
+}
+
+/// Whether the recorder's command line asks for failed calls, before the words of the command to run.
+fn records_failed_calls(options: &str) -> bool {
+    options.split(' ').take_while(|word| *word != "--").any(|word| word == "--failed-calls")
 }
 
 #[cfg(test)]

@@ -140,10 +140,10 @@ impl<'a> Evidence<'a> {
         self.recorded.names().spell(call)
     }
 
-    /// The call that failed before a sleep, and the number of its tries; `None` for other segments, and if no call failed.
+    /// The failed call before a sleep, and the number of its tries; `None` for other segments, and if no call failed.
     pub(crate) fn attempt(&self, segment: &Segment) -> Option<(AttemptId, u32)> {
         let index = segment.thread.filter(|_| segment.kind == SegmentKind::Timer)?;
-        let failed = &self.recorded.survey.failed_calls;
+        let failed = self.recorded.failed_calls();
         let thread = self.recorded.graph().thread(index);
         let before = |at: Stamp<_>| failed.before(thread.tid_at(at), Stamp::from_ns(at.ns()));
         // A segment begins within its wait, where the window or a wait above does.

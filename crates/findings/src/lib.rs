@@ -38,7 +38,7 @@ pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
 };
 pub use path_findings::{Finding, PathFindings};
-pub use polling::{Polling, Spinning, Tried, main_polling, polling};
+pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};

@@ -5,12 +5,13 @@
 //! it came before two thirds of the row's sleeps. The recorder leaves out failures behind which many calls returned, and
 //! failures before an earlier sleep.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::SegmentKind;
 use wakepath_event::{Attempt, AttemptObject, Comm, Tid};
-use wakepath_loaded::FailedCalls;
+use wakepath_loaded::{AttemptId, FailedCalls};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Evidence, Row, RowKey};
@@ -18,18 +19,21 @@ use crate::{Evidence, Row, RowKey};
 /// A failure before fewer sleeps by the same thread may be chance.
 const MIN_SLEEPS: u64 = 2;
 
-/// A call that failed before sleeps.
+/// A call failing before sleeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Polling<'a> {
-    /// The failed call; its holder is the first seen.
-    pub attempt: &'a Attempt,
+pub struct Polling {
+    /// The failed call, with the lock's first seen holder.
+    pub attempt: Attempt,
     /// The processes seen holding the lock.
     pub holders: BTreeSet<Tid>,
-    /// The sleeps behind it, and behind its tries.
+    /// The sleeps behind it, and its tries.
     pub tried: Tried,
     /// It came before two thirds of the row's sleeps.
     pub explains: bool,
 }
+
+/// A row's sleeps behind failed calls, by call and thread.
+pub(crate) type Attempts = BTreeMap<(AttemptId, ThreadIndex), Tried>;
 
 /// Sleeps behind failed tries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,46 +58,55 @@ impl Tried {
 /// A failed call without its holder, which may change while the tries go on.
 type Failure<'a> = (u32, u32, u32, &'a AttemptObject);
 
-/// The calls that failed before a row's sleeps, most time first.
-pub fn polling<'a>(failed: &'a FailedCalls, row: &Row) -> Vec<Polling<'a>> {
-    let mut by_thread: BTreeMap<(Failure<'a>, ThreadIndex), (&'a Attempt, BTreeSet<Tid>, Tried)> =
+/// The calls failing before a row's sleeps, most time first; `sleeps` is the number of all its sleeps.
+pub(crate) fn polling(failed: &FailedCalls, attempts: &Attempts, sleeps: u64) -> Vec<Polling> {
+    let mut by_thread: BTreeMap<(Failure<'_>, ThreadIndex), (&Attempt, BTreeSet<Tid>, Tried)> =
         BTreeMap::new();
-    for ((id, thread), tried) in &row.attempts {
+    for ((id, thread), tried) in attempts {
         let attempt = failed.attempt(*id);
         let Attempt { call, error, operation, holder, object } = attempt;
+        let nothing = (attempt, BTreeSet::new(), Tried::default());
         let failure = (*call, *error, *operation, object);
-        let (_, holders, sum) =
-            by_thread.entry((failure, *thread)).or_insert((attempt, BTreeSet::new(), Tried::default()));
+        let (_, holders, sum) = by_thread.entry((failure, *thread)).or_insert(nothing);
         holders.extend(holder);
         sum.add(*tried);
     }
-    let mut all: BTreeMap<Failure<'a>, Polling<'a>> = BTreeMap::new();
+    let mut all: BTreeMap<Failure<'_>, Polling> = BTreeMap::new();
     for ((failure, _), (attempt, holders, tried)) in by_thread {
         if tried.sleeps < MIN_SLEEPS {
             continue;
         }
-        let nothing = Polling { attempt, holders: BTreeSet::new(), tried: Tried::default(), explains: false };
-        let polling = all.entry(failure).or_insert(nothing);
+        let polling = all.entry(failure).or_insert_with(|| Polling {
+            attempt: attempt.clone(),
+            holders: BTreeSet::new(),
+            tried: Tried::default(),
+            explains: false,
+        });
         polling.holders.extend(holders);
         polling.tried.add(tried);
     }
-    let sleeps: u64 = row.calls.values().map(|waits| waits.count).sum();
     let mut all: Vec<_> = all.into_values().collect();
     for polling in &mut all {
         polling.explains = polling.tried.sleeps.saturating_mul(3) >= sleeps.saturating_mul(2);
     }
     // A stable sort: equal times stay in the order of their failures.
-    all.sort_by_key(|polling| std::cmp::Reverse(polling.tried.ns));
+    all.sort_by_key(|polling| Reverse(polling.tried.ns));
     all
 }
 
-/// The call that failed before most of a row's sleeps and most of its time, if any.
-pub fn main_polling<'a>(failed: &'a FailedCalls, row: &Row) -> Option<Polling<'a>> {
-    let first = polling(failed, row).into_iter().find(|polling| polling.explains)?;
-    (first.tried.ns > row.total_ns / 2).then_some(first)
+impl Row {
+    /// The number of waits in the row's known calls.
+    pub fn waits(&self) -> u64 {
+        self.calls.values().map(|waits| waits.count).sum()
+    }
+
+    /// The call failing before most of the row's sleeps and most of its time, if any.
+    pub fn main_polling(&self) -> Option<&Polling> {
+        self.polling.iter().find(|polling| polling.explains && polling.tried.ns > self.total_ns / 2)
+    }
 }
 
-/// Calls that failed in quick succession, at least 1000 times a second.
+/// Calls failing in quick succession, at least 1000 times a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spinning {
     /// The system call.
@@ -106,11 +119,11 @@ pub struct Spinning {
     pub ns: u64,
 }
 
-/// The calls that failed again and again while a row's threads ran, the most frequent first; empty for other rows. A stretch
+/// The calls failing again and again while a row's threads ran, the most frequent first; empty for other rows. A stretch
 /// at the window's edge counts whole: it lasts at most a tenth of a second.
 pub(crate) fn spinning(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<Spinning> {
     let RowKey::Running(comm) = key else { return Vec::new() };
-    let failed = &evidence.recorded.survey.failed_calls;
+    let failed = evidence.recorded.failed_calls();
     let graph = evidence.recorded.graph();
     let mut seen: BTreeMap<(u32, u32), BTreeMap<(Tid, u64), (u64, u64)>> = BTreeMap::new();
     for segment in evidence.segments().filter(|segment| segment.kind == SegmentKind::Running) {
@@ -133,6 +146,9 @@ pub(crate) fn spinning(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<
         Spinning { call, error, count, ns }
     };
     let mut all: Vec<_> = seen.into_iter().map(sum).collect();
-    all.sort_by_key(|spin| std::cmp::Reverse(spin.count));
+    all.sort_by_key(|spin| Reverse(spin.count));
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,11 +16,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_critical_path::{Responsible, SegmentKind};
 use wakepath_event::{Comm, Tid};
-use wakepath_loaded::{AttemptId, CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
+use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::polling::{Attempts, polling};
 use crate::{
-    Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName, Tried,
+    Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, Polling, RowKey, Sites, ThreadName,
+    Tried,
 };
 use classes::{Class, Sum, classes};
 
@@ -37,8 +39,8 @@ pub struct Row {
     pub ends: BTreeMap<EndKey, End>,
     /// The waits behind the time, by system call.
     pub calls: BTreeMap<CallName, Waits>,
-    /// The sleeps behind failed calls, by call and thread.
-    pub attempts: BTreeMap<(AttemptId, ThreadIndex), Tried>,
+    /// The calls failing before its sleeps, most time first.
+    pub polling: Vec<Polling>,
     /// Waits for a disk in unrecorded system calls, perhaps in page faults.
     pub in_unknown_calls: Waits,
     /// Code sites where these waits began.
@@ -104,11 +106,18 @@ pub(crate) fn rows_of_call(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
 }
 
 fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
-    let mut builder = RowBuilder { evidence, rows: HashMap::new(), own: HashMap::new() };
+    let mut builder =
+        RowBuilder { evidence, rows: HashMap::new(), attempts: HashMap::new(), own: HashMap::new() };
     for (class, sum) in classes(evidence, of_call) {
         builder.add(&class, sum);
     }
-    let mut rows: Vec<_> = builder.rows.into_iter().collect();
+    let RowBuilder { mut rows, attempts, .. } = builder;
+    for (key, attempts) in attempts {
+        if let Some(row) = rows.get_mut(&key) {
+            row.polling = polling(evidence.recorded.failed_calls(), &attempts, row.waits());
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));
     rows
 }
@@ -116,6 +125,8 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
 struct RowBuilder<'a> {
     evidence: &'a Evidence<'a>,
     rows: HashMap<RowKey, Row>,
+    /// The sleeps behind failed calls.
+    attempts: HashMap<RowKey, Attempts>,
     /// Whether a thread is an own thread.
     own: HashMap<ThreadIndex, bool>,
 }
@@ -146,6 +157,7 @@ impl RowBuilder<'_> {
 
         let attempt = class.attempt.zip(class.thread).filter(|_| key.ends_by_timer());
         let is_asked = class.thread.is_some_and(|thread| evidence.is_asked(thread));
+        let name = key.clone();
         let row = self.rows.entry(key).or_default();
         row.total_ns += sum.ns;
         if is_asked {
@@ -171,7 +183,7 @@ impl RowBuilder<'_> {
         }
         if let Some(attempt) = attempt {
             let tried = Tried { sleeps: waits, tries: sum.tries, ns: sum.ns };
-            row.attempts.entry(attempt).or_default().add(tried);
+            self.attempts.entry(name).or_default().entry(attempt).or_default().add(tried);
         }
         if site.is_some() || waits > 0 {
             *row.sites.entry(site).or_default() += waits;

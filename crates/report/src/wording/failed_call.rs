@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use wakepath_event::{Attempt, AttemptObject, Tid};
-use wakepath_findings::{Evidence, Polling, Row, RowKey, Spinning, main_polling};
+use wakepath_findings::{Evidence, Polling, Row, RowKey, Spinning};
 use wakepath_loaded::call_name;
 
 use super::{error_name, list, thread};
@@ -98,7 +98,7 @@ fn result(attempt: &Attempt) -> String {
 }
 
 /// The processes that had a lock: `python3 (812)`, `python3 (812) and apt-get (900)`; `None` if none is known.
-fn holders(evidence: &Evidence<'_>, polling: &Polling<'_>) -> Option<String> {
+fn holders(evidence: &Evidence<'_>, polling: &Polling) -> Option<String> {
     let graph = evidence.recorded.graph();
     let named = |process: &Tid| match graph.with_tid(*process).last() {
         Some((index, _)) => thread(evidence.recorded, index, evidence.path.window.to),
@@ -114,8 +114,8 @@ pub fn polling_row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<S
     if !key.ends_by_timer() {
         return None;
     }
-    let polling = main_polling(&evidence.recorded.survey.failed_calls, row)?;
-    let attempt = polling.attempt;
+    let polling = row.main_polling()?;
+    let attempt = &polling.attempt;
     let lock = object(&attempt.object).filter(|_| is_locked(attempt));
     Some(match lock {
         Some(lock) => {
@@ -123,7 +123,7 @@ pub fn polling_row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<S
                 lock_command(attempt).flatten().map_or(String::new(), |command| format!(" {command}"));
             let how = format!("{}{command}: {}", call_name(attempt.call), error_name(attempt.error));
             let holders =
-                holders(evidence, &polling).map_or(String::new(), |held| format!(", which {held} held"));
+                holders(evidence, polling).map_or(String::new(), |held| format!(", which {held} held"));
             format!("polling for the lock {lock} ({how}){holders}")
         }
         None => format!("sleeping between tries: {} {}", result(attempt), times(polling.tried.tries)),
@@ -131,13 +131,12 @@ pub fn polling_row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<S
 }
 
 /// A line under a row of sleeps: `before 20 of 20 sleeps: access("/run/ready") failed with ENOENT, 40 times`.
-pub fn polling_line(evidence: &Evidence<'_>, row: &Row, polling: &Polling<'_>) -> String {
-    let sleeps: u64 = row.calls.values().map(|waits| waits.count).sum();
+pub fn polling_line(evidence: &Evidence<'_>, row: &Row, polling: &Polling) -> String {
     let tried = polling.tried;
     let times = if tried.tries == tried.sleeps { String::new() } else { format!(", {}", times(tried.tries)) };
     let held = holders(evidence, polling).map_or(String::new(), |held| format!("; {held} had the lock"));
-    let sleeps = count(sleeps, "sleep");
-    format!("before {} of {sleeps}: {}{times}{held}", tried.sleeps, result(polling.attempt))
+    let sleeps = count(row.waits(), "sleep");
+    format!("before {} of {sleeps}: {}{times}{held}", tried.sleeps, result(&polling.attempt))
 }
 
 /// A line under a row of running time: `1,200,000 calls of close failed with EBADF`.

@@ -5,13 +5,13 @@ use wakepath_engine::PathAnswer;
 use wakepath_event::{Attempt, Comm};
 use wakepath_findings::{
     BasisMix, Finding, LargestPart, PartKey, PathFindings, Polling, Row, RowKey, Seen, Spinning, Tally, Who,
-    WindowEnd, polling,
+    WindowEnd,
 };
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
 use crate::json::text;
-use crate::text::{headline, next_words, row_text};
+use crate::text::{headline, next_words, record_words, row_text};
 use crate::wording;
 
 /// The most functions listed per kind.
@@ -174,8 +174,8 @@ struct FailedCallJson {
 }
 
 impl FailedCallJson {
-    fn new(polling: &Polling<'_>) -> Self {
-        let Attempt { call, error, operation, object, .. } = polling.attempt;
+    fn new(polling: &Polling) -> Self {
+        let Attempt { call, error, operation, object, .. } = &polling.attempt;
         let object = wording::attempt_object(object);
         Self {
             call: call_name(*call).into_owned(),
@@ -347,10 +347,7 @@ impl<'a> Documents<'a> {
             unknown_calls: (unknown.count > 0 || unknown.ns > 0)
                 .then_some(UnknownCallsJson { waits: unknown.count, total_ns: unknown.ns }),
             parts: finding.parts().into_iter().map(part).collect(),
-            failed_calls: polling(&self.0.recorded.survey.failed_calls, row)
-                .iter()
-                .map(FailedCallJson::new)
-                .collect(),
+            failed_calls: row.polling.iter().map(FailedCallJson::new).collect(),
             spins: finding.spins.iter().map(SpinJson::new).collect(),
             samples: samples.map(|(comm, ran)| SamplesJson::new(Some(*comm), ran)).collect(),
             waited_in: FunctionsJson::if_any(&finding.waited),
@@ -387,6 +384,9 @@ pub fn certainty(basis: BasisMix) -> &'static str {
 
 /// The next command; `recording` are the words that name the recording.
 pub fn next(answer: &PathAnswer<'_>, recording: &[String]) -> Option<Vec<String>> {
+    if let Some(command) = record_words(answer) {
+        return Some(command);
+    }
     let question = next_words(answer)?;
     let command = ["wakepath", "path"].map(String::from);
     Some(command.into_iter().chain(recording.iter().cloned()).chain(question).collect())
