@@ -188,8 +188,11 @@ fn sleep_of_another_process_is_a_part_of_its_row_without_a_failure() {
         10 c0 other switch idle blocked call=230:0
         110 c0 idle/timer waking other
         110 c0 idle switch other
-        120 c0 other failed 21 2 path=/run/ready
-        120 c0 other switch idle blocked call=230:0
+        112 c0 other waking app
+        112 c0 other switch app
+        114 c0 app switch other blocked call=0:3
+        114 c0 other failed 21 2 path=/run/ready
+        114 c0 other switch idle blocked call=230:0
         220 c0 idle/timer waking other
         220 c0 idle switch other
         230 c0 other waking app

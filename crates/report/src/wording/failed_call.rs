@@ -162,3 +162,6 @@ fn grouped(count: u64) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 use wakepath_engine::PathAnswer;
-use wakepath_event::{Attempt, Comm};
+use wakepath_event::Comm;
 use wakepath_findings::{
-    BasisMix, Finding, LargestPart, PartKey, PathFindings, Polling, Row, RowKey, Seen, Spinning, Tally, Who,
-    WindowEnd,
+    BasisMix, Finding, LargestPart, PartKey, PathFindings, Row, RowKey, Seen, Tally, Who, WindowEnd,
 };
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
+use super::failed_calls::{FailedCallJson, SpinJson};
 use crate::json::text;
 use crate::text::{headline, next_words, record_words, row_text};
 use crate::wording;
@@ -106,10 +106,10 @@ struct CallJson {
 }
 
 #[derive(Serialize)]
-struct ObjectJson {
+pub(super) struct ObjectJson {
     #[serde(rename = "type")]
-    kind: &'static str,
-    name: Option<String>,
+    pub kind: &'static str,
+    pub name: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -154,61 +154,6 @@ struct FunctionJson {
     count: u64,
     function: String,
     caller: Option<String>,
-}
-
-#[derive(Serialize)]
-struct FailedCallJson {
-    call: String,
-    /// Null for a success by which a process still runs.
-    error: Option<String>,
-    /// The command for fcntl, the operation for flock, the signal for kill; else 0.
-    operation: u32,
-    object: Option<ObjectJson>,
-    /// The processes seen holding the lock.
-    held_by: Vec<u32>,
-    sleeps: u64,
-    tries: u64,
-    total_ns: u64,
-    /// It came before two thirds of the row's sleeps.
-    explains: bool,
-}
-
-impl FailedCallJson {
-    fn new(polling: &Polling) -> Self {
-        let Attempt { call, error, operation, object, .. } = &polling.attempt;
-        let object = wording::attempt_object(object);
-        Self {
-            call: call_name(*call).into_owned(),
-            error: (*error != 0).then(|| wording::error_name(*error).into_owned()),
-            operation: *operation,
-            object: object
-                .map(|(kind, name)| ObjectJson { kind, name: Some(name).filter(|name| !name.is_empty()) }),
-            held_by: polling.holders.iter().map(|process| process.number()).collect(),
-            sleeps: polling.tried.sleeps,
-            tries: polling.tried.tries,
-            total_ns: polling.tried.ns,
-            explains: polling.explains,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct SpinJson {
-    call: String,
-    error: String,
-    count: u64,
-    total_ns: u64,
-}
-
-impl SpinJson {
-    fn new(spin: &Spinning) -> Self {
-        Self {
-            call: call_name(spin.call).into_owned(),
-            error: wording::error_name(spin.error).into_owned(),
-            count: spin.count,
-            total_ns: spin.ns,
-        }
-    }
 }
 
 #[derive(Serialize)]
