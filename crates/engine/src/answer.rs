@@ -274,4 +274,39 @@ mod tests {
         answer.question = request(true);
         assert_eq!(answer.next(), None, "no thread's path is that of the request");
     }
+
+    #[test]
+    fn failed_calls_are_lacking_where_sleep_is_the_largest_row_and_the_recorder_did_not_look_for_them() {
+        let sleep = |at: u64, ns: u64| {
+            let to = at + ns;
+            format!(
+                "{at} c0 app switch idle blocked call=230:0
+                 {to} c0 idle/timer waking app
+                 {to} c0 idle switch app\n"
+            )
+        };
+        let sleeps = |count: u64, ns: u64| {
+            let all: String = (0..count).map(|place| sleep(10 + 110 * place, ns)).collect();
+            format!("thread app tid=7\n0 c0 idle switch app\n{all}{} c0 app stopped", 20 + 110 * count)
+        };
+        let lacks = |trace: &str, options: Option<&str>, question: Option<Question>| {
+            let mut recorded = read(&wakepath_scenario::text::parse(trace).expect("a trace").events);
+            recorded.format = options
+                .map(|options| wakepath_event::Format { options: options.into(), ..Default::default() });
+            let query = PathQuery { subject: Subject::Tid(Tid(7)), ..PathQuery::default() };
+            let Ok(Answer::Paths(mut answers)) = path(&recorded, &query) else { panic!("a path") };
+            if let Some(question) = question {
+                answers[0].question = question;
+            }
+            answers[0].lacks_failed_calls()
+        };
+        let plain = Some("record -- ./app --failed-calls");
+        assert!(lacks(&sleeps(3, 100), plain, None), "the words behind -- are the command's");
+        assert!(!lacks(&sleeps(2, 100), plain, None), "two sleeps are no polling yet");
+        assert!(!lacks(&sleeps(3, 5), plain, None), "it mostly ran");
+        assert!(!lacks(&sleeps(3, 100), Some("record --failed-calls -- ./app"), None));
+        assert!(!lacks(&sleeps(3, 100), None, None), "no recorder of ours");
+        let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine: false };
+        assert!(!lacks(&sleeps(3, 100), plain, Some(request)));
+    }
 }
