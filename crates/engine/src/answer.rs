@@ -306,6 +306,12 @@ mod tests {
         assert!(!lacks(&sleeps(3, 5), plain, None), "it mostly ran");
         assert!(!lacks(&sleeps(3, 100), Some("record --failed-calls -- ./app"), None));
         assert!(!lacks(&sleeps(3, 100), None, None), "no recorder of ours");
+        let mut recorded = read(&wakepath_scenario::text::parse(&sleeps(3, 100)).expect("a trace").events);
+        recorded.format = Some(wakepath_event::Format::default());
+        recorded.tracer = Some("lttng".into());
+        let query = PathQuery { subject: Subject::Tid(Tid(7)), ..PathQuery::default() };
+        let Ok(Answer::Paths(answers)) = path(&recorded, &query) else { panic!("a path") };
+        assert!(!answers[0].lacks_failed_calls(), "another tracer's");
         let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine: false };
         assert!(!lacks(&sleeps(3, 100), plain, Some(request)));
     }

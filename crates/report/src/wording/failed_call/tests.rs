@@ -89,6 +89,19 @@ fn a_path_cannot_control_the_terminal() {
 }
 
 #[test]
+fn a_failure_before_too_few_sleeps_has_no_line_and_no_headline() {
+    let rare = polled("21 2 path=/run/ready").replacen("120 c0 app failed 21 2 path=/run/ready", "", 1);
+    let last = "340 c0 app switch idle blocked call=230:0
+        440 c0 idle/timer waking app
+        440 c0 idle switch app
+        450 c0 app stopped";
+    path_of(&rare.replace("340 c0 app stopped", last), 10, |answer| {
+        let screen = path(answer, Source::Read(""), Layout::PLAIN);
+        assert!(screen.contains("sleeping until a timer, 4 waits") && !screen.contains("access"), "{screen}");
+    });
+}
+
+#[test]
 fn calls_that_fail_again_and_again_stand_under_running_time() {
     let spin = "thread app tid=10\n0 c0 idle started\n0 c0 idle switch app
         100 c0 app spin 3 9 from=10 count=1200000
