@@ -19,6 +19,7 @@ mod latency_groups;
 mod latency_locks;
 mod network_timers;
 mod otlp;
+mod polling;
 mod polls;
 mod record;
 mod reload;
