@@ -374,9 +374,15 @@ static __always_inline int call_returned(struct pt_regs *regs, long result)
 	kept = bpf_task_storage_get(&failures, task, NULL, is_try ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	if (!kept)
 		return 0;
-	if (has_timeout(regs)) {
+	/* With a time-out of 0, or with a ready descriptor, such a call is like any other. */
+	if (kept->is_asleep && has_timeout(regs)) {
+		kept->is_asleep = 0;
 		if (is_time_out(regs, result))
 			kept->rank = RANK_NONE;
+		return 0;
+	}
+	if (has_timeout(regs)) {
+		kept->last.later++;
 		return 0;
 	}
 	if (is_awaiting(regs, result)) {

@@ -39,7 +39,7 @@ enum rank { RANK_NONE = 0, RANK_OTHER = 1, RANK_PATH = 2, RANK_TRY = 3 };
 struct failures {
 	struct wp_failed_call last; /* without its header */
 	__u32 rank; /* last's, enum rank */
-	__u32 spare;
+	__u32 is_asleep; /* it left its CPU in a call with a time-out, which has not returned */
 	__u64 content; /* last's: a hash */
 	struct connecting connecting;
 	struct failing spins[SPINS];
@@ -88,9 +88,12 @@ static __always_inline void write_failed_call(struct wp_ring *ring, struct task_
 	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
 	struct wp_failed_call *r;
 
-	if (!kept || !kept->rank || kept->last.later > MAX_LATER || is_32_bit(prev))
+	if (!kept || !kept->rank || is_32_bit(prev))
 		return;
 	if (!has_timeout((struct pt_regs *)bpf_task_pt_regs(prev)))
+		return;
+	kept->is_asleep = 1;
+	if (kept->last.later > MAX_LATER)
 		return;
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)

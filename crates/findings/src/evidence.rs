@@ -144,6 +144,9 @@ impl<'a> Evidence<'a> {
     pub(crate) fn attempt(&self, segment: &Segment) -> Option<(AttemptId, u32)> {
         let index = segment.thread.filter(|_| segment.kind == SegmentKind::Timer)?;
         let failed = self.recorded.failed_calls();
+        if failed.has_no_attempts() {
+            return None;
+        }
         let thread = self.recorded.graph().thread(index);
         let before = |at: Stamp<_>| failed.before(thread.tid_at(at), Stamp::from_ns(at.ns()));
         // A segment begins within its wait, where the window or a wait above does.

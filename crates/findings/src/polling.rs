@@ -119,35 +119,50 @@ pub struct Spinning {
     pub ns: u64,
 }
 
-/// The calls failing again and again while a row's threads ran, the most frequent first; empty for other rows. A stretch
-/// at the window's edge counts whole: it lasts at most a tenth of a second.
-pub(crate) fn spinning(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<Spinning> {
-    let RowKey::Running(comm) = key else { return Vec::new() };
-    let failed = evidence.recorded.failed_calls();
-    let graph = evidence.recorded.graph();
-    let mut seen: BTreeMap<(u32, u32), BTreeMap<(Tid, u64), (u64, u64)>> = BTreeMap::new();
-    for segment in evidence.segments().filter(|segment| segment.kind == SegmentKind::Running) {
-        let Some(index) = segment.thread.filter(|thread| row.threads.contains(thread)) else { continue };
-        let thread = graph.thread(index);
-        let [from, to] = [segment.from, segment.to].map(|at| Stamp::from_ns(at.ns()));
-        let named = |at: Stamp<_>| -> Comm { thread.name_at(at) };
-        if named(segment.to) != *comm {
-            continue;
+/// Stretches of failing calls on a path: by the running thread and its name then, by call and error, and by their ends; each
+/// with its count and its time, ns.
+#[derive(Debug, Default)]
+pub(crate) struct Spins(BTreeMap<(ThreadIndex, Comm), BTreeMap<(u32, u32), BTreeMap<u64, (u64, u64)>>>);
+
+impl Spins {
+    /// The stretches that overlap running time. A stretch at the window's edge counts whole: it lasts at most a tenth of a
+    /// second.
+    pub(crate) fn new(evidence: &Evidence<'_>) -> Self {
+        let (failed, graph) = (evidence.recorded.failed_calls(), evidence.recorded.graph());
+        let mut spins = Self::default();
+        for segment in evidence.segments().filter(|segment| segment.kind == SegmentKind::Running) {
+            let Some(index) = segment.thread else { continue };
+            let thread = graph.thread(index);
+            let [from, to] = [segment.from, segment.to].map(|at| Stamp::from_ns(at.ns()));
+            for (end, spin) in failed.spins(thread.tid_at(segment.from), from, to) {
+                let stretch = (spin.count, end.ns().saturating_sub(spin.from.ns()));
+                let of_thread = spins.0.entry((index, thread.name_at(segment.to))).or_default();
+                of_thread.entry((spin.call, spin.error)).or_default().insert(end.ns(), stretch);
+            }
         }
-        for (end, spin) in failed.spins(thread.tid_at(segment.from), from, to) {
-            let stretch = (spin.count, end.ns().saturating_sub(spin.from.ns()));
-            seen.entry((spin.call, spin.error)).or_default().insert((thread.tid(), end.ns()), stretch);
-        }
+        spins
     }
-    let sum = |((call, error), stretches): ((u32, u32), BTreeMap<_, (u64, u64)>)| {
-        let add =
-            |sum: (u64, u64), one: &(u64, u64)| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
-        let (count, ns) = stretches.values().fold((0, 0), add);
-        Spinning { call, error, count, ns }
-    };
-    let mut all: Vec<_> = seen.into_iter().map(sum).collect();
-    all.sort_by_key(|spin| Reverse(spin.count));
-    all
+
+    /// The calls failing again and again while a row's threads ran, the most frequent first; empty for other rows.
+    pub(crate) fn in_row(&self, key: &RowKey, row: &Row) -> Vec<Spinning> {
+        let RowKey::Running(comm) = key else { return Vec::new() };
+        let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        for ((thread, name), calls) in &self.0 {
+            if name != comm || !row.threads.contains(thread) {
+                continue;
+            }
+            for (failure, stretches) in calls {
+                let (count, ns) = sums.entry(*failure).or_default();
+                for stretch in stretches.values() {
+                    (*count, *ns) = (count.saturating_add(stretch.0), ns.saturating_add(stretch.1));
+                }
+            }
+        }
+        let spinning = |((call, error), (count, ns))| Spinning { call, error, count, ns };
+        let mut all: Vec<_> = sums.into_iter().map(spinning).collect();
+        all.sort_by_key(|spin| Reverse(spin.count));
+        all
+    }
 }
 
 #[cfg(test)]

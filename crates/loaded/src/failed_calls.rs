@@ -43,6 +43,11 @@ impl FailedCalls {
         self.spins.entry(thread).or_default().push((at, spin));
     }
 
+    /// Whether no call failed before a sleep.
+    pub fn has_no_attempts(&self) -> bool {
+        self.attempts.is_empty()
+    }
+
     /// An attempt. Panics if the index is from a larger recording.
     pub fn attempt(&self, id: AttemptId) -> &Attempt {
         &self.attempts[id.0 as usize]

@@ -51,6 +51,7 @@ fn the_call_that_failed_before_each_sleep_is_named_with_its_object() {
     for (mode, call, error, object) in [
         ("access", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
         ("access-poll", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
+        ("then-looks", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
         ("long", "access", json!("ENOENT"), json!({"type": "path_end", "name": long})),
     ] {
         let found = polled(&folder, mode);

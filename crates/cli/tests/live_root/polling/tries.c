@@ -121,8 +121,10 @@ int main(int count, char **words)
 	if (is(mode, "twin-once"))
 		access("ready", F_OK);
 	for (int i = 0; i < 20; i++) {
-		if (is(mode, "access") || is(mode, "access-poll"))
+		if (is(mode, "access") || is(mode, "access-poll") || is(mode, "then-looks"))
 			access("ready", F_OK);
+		if (is(mode, "then-looks"))
+			poll(NULL, 0, 0);
 		if (is(mode, "long"))
 			access(long_path, F_OK);
 		if (is(mode, "twin-access"))
