@@ -72,7 +72,9 @@ fn the_call_that_failed_before_each_sleep_is_named_with_its_object() {
 #[test]
 fn a_lock_s_holder_is_the_process_whose_lock_is_in_the_way() {
     let Some(folder) = tries("a polled lock names its holder") else { return };
-    for (mode, call) in [("lock", "fcntl"), ("near-lock", "fcntl"), ("flock", "flock")] {
+    for (mode, call) in
+        [("lock", "fcntl"), ("near-lock", "fcntl"), ("read-lock", "fcntl"), ("flock", "flock")]
+    {
         let found = polled(&folder, mode);
         let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
         is_before_nearly_all(mode, failure);

@@ -34,7 +34,7 @@ fn found<T>(trace: &str, thread: u32, (from, to): (u64, u64), take: impl FnOnce(
     let recorded = recorded(trace);
     let [from, to] = [from, to].map(Stamp::from_ns);
     let window = Window { thread: ThreadIndex(thread), from, to };
-    let path = active_by(&recorded.graph, window, Timeouts::AsTheyAre);
+    let path = active_by(recorded.graph(), window, Timeouts::AsTheyAre);
     let (stacks, sampled) = Default::default();
     let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
     take(&PathFindings::new(&evidence, LastWaits::default(), None))
@@ -153,7 +153,7 @@ fn time_that_no_timer_ended_has_no_failure() {
 
 #[test]
 fn running_time_has_the_calls_that_fail_again_and_again_in_it_once_each() {
-    // Preempted amid the second stretch: its two halves are one stretch. Another thread's spin is not the row's.
+    // Preempted amid the second stretch: its two halves are a single stretch. Another thread's spin is not the row's.
     let trace = "thread app tid=7
         thread other tid=8
         0 c0 idle switch app

@@ -49,6 +49,7 @@ static void hold_all(void) { if (range(lock_file(), F_WRLCK, 0, 0)) exit(9); }
 static void hold_far(void) { if (range(lock_file(), F_WRLCK, 100, 10)) exit(9); }
 static void hold_near(void) { if (range(lock_file(), F_WRLCK, 0, 10)) exit(9); }
 static void hold_read(void) { if (range(lock_file(), F_RDLCK, 0, 10)) exit(9); }
+static void hold_next(void) { if (range(lock_file(), F_WRLCK, 10, 10)) exit(9); }
 static void hold_flock(void) { if (flock(lock_file(), LOCK_EX)) exit(9); }
 
 static int try_to_connect(int port, int flags)
@@ -110,6 +111,10 @@ int main(int count, char **words)
 		holder(hold_far);
 		other = holder(hold_near);
 	}
+	if (is(mode, "read-lock")) {
+		holder(hold_read);
+		other = holder(hold_next);
+	}
 	if (is(mode, "twin-read-lock"))
 		other = holder(hold_read);
 	if (is(mode, "flock"))
@@ -149,6 +154,8 @@ int main(int count, char **words)
 			range(file, F_WRLCK, 0, 0);
 			range(file, F_UNLCK, 0, 0);
 		}
+		if (is(mode, "read-lock"))
+			range(file, F_RDLCK, 0, 20);
 		if (is(mode, "twin-read-lock"))
 			range(file, F_RDLCK, 0, 10);
 		if (is(mode, "flock"))
