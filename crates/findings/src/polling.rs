@@ -119,10 +119,12 @@ pub struct Spinning {
     pub ns: u64,
 }
 
-/// Stretches of failing calls on a path: by the running thread and its name then, by call and error, and by their ends; each
-/// with its count and its time, ns.
+/// Stretches of failing calls by their ends, each with its count and its time, ns.
+type Stretches = BTreeMap<u64, (u64, u64)>;
+
+/// Stretches of failing calls on a path: by the running thread and its name then, by call and error.
 #[derive(Debug, Default)]
-pub(crate) struct Spins(BTreeMap<(ThreadIndex, Comm), BTreeMap<(u32, u32), BTreeMap<u64, (u64, u64)>>>);
+pub(crate) struct Spins(BTreeMap<(ThreadIndex, Comm), BTreeMap<(u32, u32), Stretches>>);
 
 impl Spins {
     /// The stretches that overlap running time. A stretch at the window's edge counts whole: it lasts at most a tenth of a

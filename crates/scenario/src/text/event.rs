@@ -207,15 +207,15 @@ impl Reader {
         let holder = words.text("holder").map(|holder| self.tid(holder)).transpose()?;
         let (tries, later) = (words.option("tries")?.unwrap_or(1), words.option("later")?.unwrap_or(0));
         let mut object = AttemptObject::None;
-        let kinds: [(&str, fn(Box<[u8]>) -> AttemptObject); 4] = [
-            ("path", AttemptObject::Path),
-            ("end", AttemptObject::PathEnd),
-            ("file", AttemptObject::File),
-            ("unix", AttemptObject::Unix),
-        ];
-        for (name, kind) in kinds {
-            if let Some(text) = words.text(name) {
-                object = kind(text.as_bytes().into());
+        for kind in ["path", "end", "file", "unix"] {
+            if let Some(text) = words.text(kind) {
+                let text: Box<[u8]> = text.as_bytes().into();
+                object = match kind {
+                    "path" => AttemptObject::Path(text),
+                    "end" => AttemptObject::PathEnd(text),
+                    "file" => AttemptObject::File(text),
+                    _ => AttemptObject::Unix(text),
+                };
             }
         }
         if let Some(text) = words.text("address") {
