@@ -38,9 +38,9 @@ pub(crate) type Attempts = BTreeMap<(AttemptId, ThreadIndex), Tried>;
 /// Sleeps behind failed tries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tried {
-    /// The number of sleeps.
+    /// The sleep count.
     pub sleeps: u64,
-    /// The number of tries before them.
+    /// The tries before them.
     pub tries: u64,
     /// The time slept on the path, ns.
     pub ns: u64,
@@ -113,16 +113,16 @@ pub struct Spinning {
     pub call: u32,
     /// The errno.
     pub error: u32,
-    /// The number of failed calls.
+    /// The failed calls.
     pub count: u64,
     /// The time in which they failed, ns.
     pub ns: u64,
 }
 
-/// Stretches of failing calls by their ends, each with its count and its time, ns.
+/// Stretches with failing calls by their ends, each with its count and its time, ns.
 type Stretches = BTreeMap<u64, (u64, u64)>;
 
-/// Stretches of failing calls on a path: by the running thread and its name then, by call and error.
+/// Stretches with failing calls on a path: by the running thread and its name then, by call and error.
 #[derive(Debug, Default)]
 pub(crate) struct Spins(BTreeMap<(ThreadIndex, Comm), BTreeMap<(u32, u32), Stretches>>);
 
