@@ -36,11 +36,13 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 /* The kernel's error for an existing key. */
 enum { EEXIST = 17 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
+enum { BPF_F_NO_PREALLOC = 1, BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_F_RDONLY = 8, BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
 /* BPF_RB_NO_WAKEUP: the consumer polls; each wake-up would itself be recorded. */
 enum { BPF_RB_NO_WAKEUP = 1 };
@@ -75,6 +77,7 @@ struct sched_info {
 
 struct thread_info {
 	__u32 cpu;
+	__u32 status;
 };
 
 /* A pointer in memory; every kernel has this type. */
@@ -127,6 +130,34 @@ struct inode {
 	__u16 i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	struct file_lock_context *i_flctx;
+};
+
+/* A file's locks, in lists. */
+struct file_lock_context {
+	struct list_head flc_flock;
+	struct list_head flc_posix;
+};
+
+/* Since 6.9; before, its members are the lock's own. */
+struct file_lock_core {
+	struct list_head flc_list;
+	unsigned char flc_type;
+	int flc_pid;
+};
+
+struct file_lock {
+	struct file_lock_core c;
+	__s64 fl_start;
+	__s64 fl_end;
+};
+
+struct file_lock___flat {
+	struct list_head fl_list;
+	unsigned char fl_type;
+	unsigned int fl_pid;
+	__s64 fl_start;
+	__s64 fl_end;
 };
 
 struct dentry {

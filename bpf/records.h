@@ -57,6 +57,8 @@ enum wp_kind {
 	WP_SIGNAL = 36,
 	WP_SET_MEMBER = 37,
 	WP_STACK_LATER = 38,
+	WP_FAILED_CALL = 39,
+	WP_SPIN = 40,
 	/* Only user space writes these. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
@@ -511,5 +513,49 @@ struct wp_signal {
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_signal) == 48, "signal");
+
+enum wp_object_kind {
+	WP_OBJECT_NONE = 0,
+	WP_OBJECT_PATH = 1,
+	WP_OBJECT_PATH_END = 2, /* the end of a longer path */
+	WP_OBJECT_INET = 3,	/* a port in network order, and 4 bytes of address */
+	WP_OBJECT_INET6 = 4,	/* the same with 16 bytes */
+	WP_OBJECT_UNIX = 5,	/* a socket's path; an abstract name begins with NUL */
+	WP_OBJECT_PROCESS = 6,	/* 4 bytes: the pid given by the caller, in its own namespace */
+	WP_OBJECT_FILE = 7,	/* last component in a descriptor's path */
+	WP_OBJECT_UNREADABLE = 8,
+};
+
+#define WP_OBJECT_BYTES 64
+
+/*
+ * Directly before a switch-out by header.tid in a call with a time-out, with the same stamp: the thread's last failed call since
+ * a time-out ended a wait. Only with `--failed-calls`.
+ */
+struct wp_failed_call {
+	struct wp_header h;
+	__u32 call;	 /* x86-64 system call number */
+	__u32 error;	 /* errno; 0: a success by which a process still runs */
+	__u32 operation; /* fcntl's command, flock's operation, kill's signal; else 0 */
+	__u32 holder;	 /* the process holding the lock just after the call; 0: not known */
+	__u32 tries;	 /* equal failures since that wait */
+	__u32 later;	 /* calls returned since the last try */
+	__u8 object_kind; /* enum wp_object_kind */
+	__u8 object_len;
+	__u16 spare;
+	__u32 spare2;
+	__u8 object[WP_OBJECT_BYTES];
+};
+_Static_assert(sizeof(struct wp_failed_call) == 112, "failed_call");
+
+/* The stamp ends a stretch in which a call by header.tid failed at least 1000 times a second. Only with `--failed-calls`. */
+struct wp_spin {
+	struct wp_header h;
+	__u32 call;
+	__u32 error;
+	__u64 from; /* ns: the first call's return */
+	__u64 count;
+};
+_Static_assert(sizeof(struct wp_spin) == 40, "spin");
 
 #endif

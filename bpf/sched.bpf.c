@@ -5,7 +5,8 @@
  * 1. sched_switch: the thread leaving the CPU, its reason, and the next thread. If it blocks inside a system call, the
  *    record has the call and its first argument, from the registers saved at its entry; if the call seems to wait for a
  *    lock, the lock word too; if it waits on a descriptor, the file behind it. All this is read only then, so non-blocking
- *    switches cost nothing more. With `--stacks` the stack too: stack.bpf.h.
+ *    switches cost nothing more. With `--stacks` the stack too: stack.bpf.h. With `--failed-calls`, before it, the call
+ *    failed before a sleep: failed.bpf.h.
  * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the sleeper's CPU, in an
  *    unrelated interrupt.) Before it, for a thread in epoll_wait, the ready descriptor: epoll.bpf.h. Before both, if it
  *    changed, the span for which the thread works: thread_context.bpf.h.
@@ -15,6 +16,7 @@
 #include "current.bpf.h"
 #include "polled.bpf.h"
 #include "epoll.bpf.h"
+#include "failed.bpf.h"
 #include "fault.h"
 #include "futex.h"
 #include "stack.bpf.h"
@@ -137,6 +139,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	look_whether_stolen(ring, now, prev->pid);
 	tell_context(now);
+	if (record_failed_calls && !preempt && prev_state)
+		write_failed_call(ring, prev, now);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r) {
 		ring->interrupts_at_switch = ring->interrupts_ns;

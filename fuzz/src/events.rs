@@ -2,11 +2,11 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelCost,
-    KernelLock, LockWord, LostRecords, Mapping, Mark, MemoryLimit, NameSpace, Packet, Reclaim, SetMember,
-    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
-    ThreadIdentity, Tid, UnwindCounts,
+    Attempt, AttemptObject, BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context,
+    CostKind, Cpu, Direction, Event, EventKind, FailedCall, FileName, Flow, FlowId, FunctionCall, GoStep,
+    GoroutineStep, HeldRequest, KernelCost, KernelLock, LockWord, LostRecords, Mapping, Mark, MemoryLimit,
+    NameSpace, Packet, Reclaim, SetMember, Signal, SignalAction, Softirq, Spin, Stack, StackCounts, StackId,
+    SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -285,6 +285,28 @@ impl Bytes<'_> {
         }
     }
 
+    fn failure(&mut self, at: u64) -> EventKind {
+        let (call, error) = (self.call().number, u32::from(self.below(40)));
+        if self.below(4) == 0 {
+            return EventKind::Spin(Spin { call, error, from: self.stamp(at), count: self.wild() });
+        }
+        let object = match self.below(9) {
+            0 => AttemptObject::None,
+            1 => AttemptObject::Path(self.text()),
+            2 => AttemptObject::PathEnd(self.text()),
+            3 => AttemptObject::Address(([127, 0, 0, self.below(3)], 80).into()),
+            4 => AttemptObject::Address(([0, 0, 0, 0, 0, 0, 0, u16::from(self.below(3))], 80).into()),
+            5 => AttemptObject::Unix(self.text()),
+            6 => AttemptObject::Process(i32::from(self.below(4)) - 1),
+            7 => AttemptObject::File(self.text()),
+            _ => AttemptObject::Unreadable,
+        };
+        let holder = self.maybe(Self::tid).filter(|holder| *holder != Tid::IDLE);
+        let attempt = Attempt { call, error, operation: u32::from(self.below(8)), holder, object };
+        let (tries, later) = (u32::from(self.below(3)), u32::from(self.below(40)));
+        EventKind::FailedCall(Box::new(FailedCall { attempt, tries, later }))
+    }
+
     fn member(&mut self) -> SetMember {
         let set = u64::from(self.below(2)) << 63 | u64::from(self.below(3));
         SetMember {
@@ -400,6 +422,7 @@ impl Bytes<'_> {
                 from_ns: self.wild() / 2,
                 to_ns: Some(u64::MAX / 2),
             }),
+            46 if self.below(3) == 0 => self.failure(at),
             46 => EventKind::Stolen(if self.below(2) == 0 { u64::from(self.next()) } else { self.wild() }),
             _ => EventKind::Clocks(Clocks {
                 boottime_ns: self.near(at),

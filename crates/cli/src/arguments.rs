@@ -72,7 +72,7 @@ Examples:
 const GLOSSARY: &str = "The words of the output are defined in docs/glossary.md.";
 
 /// The program's version and the newest recording format it reads.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "16", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "17", ")");
 
 #[cfg(test)]
 mod tests {

@@ -128,6 +128,12 @@ pub struct RecordArguments {
     /// `wakepath-bench requests` measures the difference.
     #[arg(long, hide = true)]
     single_probes: bool,
+    /// Also record the call that failed before each sleep, and calls that fail again and again
+    ///
+    /// The answer then says for what a program polls. Meanwhile each system call on the machine takes some 0.15 µs longer, also in
+    /// processes that are not asked about (docs/failed-calls.md).
+    #[arg(long, conflicts_with = "path_only", hide_short_help = true)]
+    failed_calls: bool,
     #[command(flatten)]
     flight: FlightArguments,
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
@@ -214,6 +220,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
             Goroutines::None
         }),
         single_probes: arguments.single_probes,
+        failed_calls: arguments.failed_calls,
         calibrate: !arguments.no_calibration,
         duration: arguments.duration,
         command: arguments.command.clone(),

@@ -35,6 +35,9 @@ pub struct Options {
     /// Attach each probe on a Go program by an event of its own, as before Linux 6.6, even where a single link can
     /// hold them all: to measure the difference.
     pub single_probes: bool,
+    /// Record the call that failed before each sleep of a target's thread, and calls that fail again and again. Puts each thread of
+    /// the machine on the kernel's slow path for system calls.
+    pub failed_calls: bool,
     /// The attributes recorded beside the threads' spans.
     pub attributes: KeptAttributes,
     /// Measure the programs' cost before the recording begins: some 60 ms.
@@ -135,6 +138,7 @@ impl Default for Options {
             kernel_functions: Vec::new(),
             goroutines: Goroutines::None,
             single_probes: false,
+            failed_calls: false,
             attributes: KeptAttributes::default(),
             calibrate: true,
             duration: None,
@@ -171,9 +175,14 @@ impl Options {
         self.stacks != Stacks::None || self.samples_per_second > 0
     }
 
-    /// Whether function calls are recorded in all processes.
+    /// Whether function calls and failed calls are recorded in all processes.
     pub(crate) fn everyone(&self) -> bool {
         self.targets.is_empty() && self.command.is_empty()
+    }
+
+    /// Whether the programs must know the targets' processes, and those that these start.
+    pub(crate) fn follows(&self) -> bool {
+        !self.everyone() && (self.records_functions() || self.failed_calls)
     }
 
     /// Whether any function calls are recorded.

@@ -71,6 +71,7 @@ fn consequence(program: &str) -> &'static str {
         }
         "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
+        "failed_call" | "failed_exit" => "the calls that fail before sleeps are not known",
         _ => "wake-ups from interrupts cannot name the interrupt",
     }
 }
@@ -99,7 +100,8 @@ fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool 
         }
         "kernel_enter" | "kernel_leave" => !options.kernel_functions.is_empty(),
         "function_exit" => options.records_functions(),
-        "follow_fork" | "follow_free" => options.records_functions() && !options.everyone(),
+        "follow_fork" | "follow_free" => options.follows(),
+        "failed_call" | "failed_exit" => options.failed_calls,
         _ => true,
     }
 }
@@ -176,6 +178,7 @@ impl<'obj> Programs<'obj> {
         rodata.kernel_targets = (functions..targets).fold(0, |bits, target| bits | 1 << target);
         rodata.steal_behind_run_queue = steal::offset_from_run_queue(&kernel).unwrap_or(0);
         rodata.record_calls = options.calls;
+        rodata.record_failed_calls = options.failed_calls;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
         let (unwinds, not_unwound) = unwinding(options, has_helper(&kernel, "BPF_FUNC_loop"));
@@ -196,6 +199,9 @@ impl<'obj> Programs<'obj> {
             maps.unwind_rules.set_max_entries(wakepath_unwind::RULE_SETS as u32).map_err(load_error)?;
             maps.stack_copies.set_max_entries(COPY_BYTES).map_err(load_error)?;
         }
+        // Kernels before 5.11 have no storage in threads.
+        maps.failures.set_autocreate(options.failed_calls).map_err(load_error)?;
+        maps.path_rooms.set_autocreate(options.failed_calls).map_err(load_error)?;
         maps.current_places.set_max_entries(cpus as u32).map_err(load_error)?;
         maps.life.set_max_entries(options.life_bytes as u32).map_err(load_error)?;
 

@@ -19,6 +19,8 @@ fn records_of(program: &str) -> Option<LostRecords> {
     Some(match program {
         "contention_begin" | "contention_end" | "block_bio_queue" => return None,
         "memcg_reclaim_begin" | "memcg_reclaim_end" => return None,
+        // An interrupt makes no system call.
+        "failed_call" => return None,
         "sched_switch" => LostRecords::Switches,
         "sched_waking" | "sched_wakeup_new" => LostRecords::WakeUps,
         "sched_migrate_task" => LostRecords::Moves,
@@ -35,6 +37,7 @@ fn records_of(program: &str) -> Option<LostRecords> {
         "sk_data_ready" | "sock_def_readable" => LostRecords::Sockets,
         "block_rq_issue" | "block_rq_complete" => LostRecords::DiskRequests,
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" => LostRecords::Threads,
+        "failed_exit" => LostRecords::Calls,
         "task_rename" | "cgroup_attach_task" => LostRecords::Threads,
         "signal_generate" | "signal_deliver" => LostRecords::Signals,
         "hrtimer_expire_entry" => LostRecords::Limits,

@@ -6,7 +6,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_findings::{
-    CauseTree, Evidence, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
+    CauseTree, Evidence, Finding, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
 };
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
@@ -207,6 +207,20 @@ impl PathAnswer<'_> {
         Some(NextQuestion { algorithm: self.path.algorithm, thread })
     }
 
+    /// Whether the largest row is sleep between tries whose failures a recorder could have recorded: at least 3 sleeps, in a
+    /// recording by wakepath without `--failed-calls`, of a command or thread.
+    pub fn lacks_failed_calls(&self) -> bool {
+        const MIN_SLEEPS: u64 = 3;
+        let Some(Finding { key: RowKey::Timer, row, .. }) = self.findings().rows.first() else {
+            return false;
+        };
+        let is_asked = matches!(self.question, Question::Command { .. } | Question::Thread);
+        let recorder = self.recorded.format.as_ref().filter(|_| self.recorded.tracer.is_none());
+        is_asked
+            && row.waits() >= MIN_SLEEPS
+            && recorder.is_some_and(|format| !records_failed_calls(&format.options))
+    }
+
     /// The window's length, ns.
     pub fn window_ns(&self) -> u64 {
         self.evidence().window_ns()
@@ -221,6 +235,11 @@ impl PathAnswer<'_> {
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
         self.evidence().thread(index)
     }
+}
+
+/// Whether the recorder's command line asks for failed calls, before the words of the command to run.
+fn records_failed_calls(options: &str) -> bool {
+    options.split(' ').take_while(|word| *word != "--").any(|word| word == "--failed-calls")
 }
 
 #[cfg(test)]
@@ -257,5 +276,46 @@ mod tests {
         assert_eq!(answer.next(), Some(NextQuestion { thread, ..next }));
         answer.question = request(true);
         assert_eq!(answer.next(), None, "no thread's path is that of the request");
+    }
+
+    #[test]
+    fn failed_calls_are_lacking_where_sleep_is_the_largest_row_and_the_recorder_did_not_look_for_them() {
+        let sleep = |at: u64, ns: u64| {
+            let to = at + ns;
+            format!(
+                "{at} c0 app switch idle blocked call=230:0
+                 {to} c0 idle/timer waking app
+                 {to} c0 idle switch app\n"
+            )
+        };
+        let sleeps = |count: u64, ns: u64| {
+            let all: String = (0..count).map(|place| sleep(10 + 110 * place, ns)).collect();
+            format!("thread app tid=7\n0 c0 idle switch app\n{all}{} c0 app stopped", 20 + 110 * count)
+        };
+        let lacks = |trace: &str, options: Option<&str>, question: Option<Question>| {
+            let mut recorded = read(&wakepath_scenario::text::parse(trace).expect("a trace").events);
+            recorded.format = options
+                .map(|options| wakepath_event::Format { options: options.into(), ..Default::default() });
+            let query = PathQuery { subject: Subject::Tid(Tid(7)), ..PathQuery::default() };
+            let Ok(Answer::Paths(mut answers)) = path(&recorded, &query) else { panic!("a path") };
+            if let Some(question) = question {
+                answers[0].question = question;
+            }
+            answers[0].lacks_failed_calls()
+        };
+        let plain = Some("record -- ./app --failed-calls");
+        assert!(lacks(&sleeps(3, 100), plain, None), "the words behind -- are the command's");
+        assert!(!lacks(&sleeps(2, 100), plain, None), "two sleeps are no polling yet");
+        assert!(!lacks(&sleeps(3, 5), plain, None), "it mostly ran");
+        assert!(!lacks(&sleeps(3, 100), Some("record --failed-calls -- ./app"), None));
+        assert!(!lacks(&sleeps(3, 100), None, None), "no recorder of ours");
+        let mut recorded = read(&wakepath_scenario::text::parse(&sleeps(3, 100)).expect("a trace").events);
+        recorded.format = Some(wakepath_event::Format::default());
+        recorded.tracer = Some("lttng".into());
+        let query = PathQuery { subject: Subject::Tid(Tid(7)), ..PathQuery::default() };
+        let Ok(Answer::Paths(answers)) = path(&recorded, &query) else { panic!("a path") };
+        assert!(!answers[0].lacks_failed_calls(), "another tracer's");
+        let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine: false };
+        assert!(!lacks(&sleeps(3, 100), plain, Some(request)));
     }
 }

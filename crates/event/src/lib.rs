@@ -9,6 +9,7 @@ mod call_names;
 mod context;
 mod cost;
 mod damage;
+mod failed_call;
 mod identity;
 mod loss;
 mod net;
@@ -23,6 +24,7 @@ pub use call::{Call, LockWord, WaitEnd};
 pub use context::{Context, Softirq};
 pub use cost::{CostKind, KernelCost};
 pub use damage::{Damage, DamageKind};
+pub use failed_call::{Attempt, AttemptObject, FailedCall, MAX_OBJECT_BYTES, Spin};
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use loss::LostRecords;
 pub use net::{Address, Direction, Flow, FlowId, Packet};
@@ -97,6 +99,11 @@ pub enum EventKind {
     /// Behind [`Event::current`]'s context, if it is a span, at the same time or a little later: an attribute of the span. For the same key, the
     /// later attribute counts.
     ThreadAttribute(ThreadAttribute),
+    /// Directly before a switch-out by [`Event::current`] in a call with a time-out, at the same time: its last failed call since a time-out ended
+    /// a wait. Only from a recorder asked for failed calls.
+    FailedCall(Box<FailedCall>),
+    /// [`Event::current`] made calls, and they failed in quick succession.
+    Spin(Spin),
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,
     /// A thread as found by the snapshot at the recording's start.

@@ -138,6 +138,11 @@ impl RowKey {
     pub const fn is_of_others(&self) -> bool {
         matches!(self, Self::Process(..) | Self::Thread(..))
     }
+
+    /// Whether a timer ended the row's waits.
+    pub const fn ends_by_timer(&self) -> bool {
+        matches!(self, Self::Timer | Self::TimedOut(_) | Self::TimeOutOrTimer)
+    }
 }
 
 /// The missing event in a timed-out wait.

@@ -17,6 +17,7 @@ mod keys;
 mod method;
 mod open_waits;
 mod path_findings;
+mod polling;
 mod rows;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
@@ -41,6 +42,7 @@ pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
 };
 pub use path_findings::{Finding, PathFindings};
+pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};

@@ -10,8 +10,9 @@ use wakepath_critical_path::{Basis, JoinedSum};
 use wakepath_event::Comm;
 
 use crate::headline::headline;
+use crate::polling::Spins;
 use crate::time_outs::other_reading;
-use crate::{Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Tally, rows};
+use crate::{Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Spinning, Tally, rows};
 
 /// The findings about a path.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Finding {
     pub ran: Vec<(Comm, Tally)>,
     /// Functions in which the row's waits began.
     pub waited: Tally,
+    /// Calls failing again and again while the row's threads ran.
+    pub spins: Vec<Spinning>,
     /// The threads that lost the time, largest loss first; empty if the window's own thread alone did.
     pub lost_by: Vec<(Comm, u64)>,
 }
@@ -57,7 +60,7 @@ impl PathFindings {
         waits: LastWaits<'_>,
         other: Option<(Evidence<'_>, JoinedSum)>,
     ) -> Self {
-        let rows = rows(evidence);
+        let (rows, spins) = (rows(evidence), Spins::new(evidence));
         let headline = headline(evidence, &rows, waits);
         let other_reading = other.and_then(|(other, timed_out)| {
             other_reading(headline.largest.as_ref(), &rows, &other, timed_out)
@@ -68,7 +71,7 @@ impl PathFindings {
             headline,
             other_reading,
             ambiguous_ns: ambiguous.map(|segment| segment.to.since(segment.from)).sum(),
-            rows: rows.into_iter().map(|(key, row)| Finding::new(evidence, key, row)).collect(),
+            rows: rows.into_iter().map(|(key, row)| Finding::new(evidence, &spins, key, row)).collect(),
         }
     }
 
@@ -86,7 +89,7 @@ fn shown(rows: &[(RowKey, Row)], window_ns: u64) -> usize {
 }
 
 impl Finding {
-    fn new(evidence: &Evidence<'_>, key: RowKey, row: Row) -> Self {
+    fn new(evidence: &Evidence<'_>, spins: &Spins, key: RowKey, row: Row) -> Self {
         let names: BTreeSet<Comm> = match &key {
             RowKey::Running(comm) => BTreeSet::from([*comm]),
             RowKey::Process(..) => {
@@ -102,7 +105,8 @@ impl Finding {
         let mut lost_by: Vec<_> =
             row.users.iter().filter(|_| is_told).map(|(user, ns)| (*user, *ns)).collect();
         lost_by.sort_by_key(|(user, ns)| (Reverse(*ns), *user));
-        Self { ran, waited: evidence.functions(&row.sites), lost_by, key, row }
+        let spins = spins.in_row(&key, &row);
+        Self { ran, waited: evidence.functions(&row.sites), spins, lost_by, key, row }
     }
 
     /// The parts of the row's time, largest first.

@@ -19,7 +19,11 @@ use wakepath_event::{Comm, Tid};
 use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
+use crate::polling::{Attempts, polling};
+use crate::{
+    Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, Polling, RowKey, Sites, ThreadName,
+    Tried,
+};
 use classes::{Class, Sum, classes, classified};
 
 /// A row: its key's time in the window, and details.
@@ -35,6 +39,8 @@ pub struct Row {
     pub ends: BTreeMap<EndKey, End>,
     /// The waits behind the time, by system call.
     pub calls: BTreeMap<CallName, Waits>,
+    /// The calls failing before its sleeps, most time first.
+    pub polling: Vec<Polling>,
     /// Waits for a disk in unrecorded system calls, perhaps in page faults.
     pub in_unknown_calls: Waits,
     /// Code sites where these waits began.
@@ -114,18 +120,26 @@ pub(crate) fn rows_of_call(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
 }
 
 fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
-    let mut builder = RowBuilder { evidence, rows: HashMap::new(), own: HashMap::new() };
+    let mut builder =
+        RowBuilder { evidence, rows: HashMap::new(), attempts: HashMap::new(), own: HashMap::new() };
     for (class, sum) in classes(evidence, of_call) {
         builder.add(&class, sum);
     }
-    let mut rows: Vec<_> = builder.rows.into_iter().collect();
+    let RowBuilder { mut rows, attempts, .. } = builder;
+    for (key, attempts) in attempts {
+        if let Some(row) = rows.get_mut(&key) {
+            row.polling = polling(evidence.recorded.failed_calls(), &attempts, row.waits());
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));
     rows
 }
 
 /// Calls `each` for the segments whose time a row of a path has, in path order.
 pub(crate) fn segments_in_row(evidence: &Evidence<'_>, wanted: &RowKey, mut each: impl FnMut(&Segment)) {
-    let mut builder = RowBuilder { evidence, rows: HashMap::new(), own: HashMap::new() };
+    let mut builder =
+        RowBuilder { evidence, rows: HashMap::new(), attempts: HashMap::new(), own: HashMap::new() };
     let mut known: HashMap<Class, bool> = HashMap::new();
     for (class, segment) in classified(evidence) {
         if *known.entry(class).or_insert_with(|| builder.key_of(&class) == *wanted) {
@@ -137,6 +151,8 @@ pub(crate) fn segments_in_row(evidence: &Evidence<'_>, wanted: &RowKey, mut each
 struct RowBuilder<'a> {
     evidence: &'a Evidence<'a>,
     rows: HashMap<RowKey, Row>,
+    /// The sleeps behind failed calls.
+    attempts: HashMap<RowKey, Attempts>,
     /// Whether a thread is an own thread.
     own: HashMap<ThreadIndex, bool>,
 }
@@ -163,11 +179,13 @@ impl RowBuilder<'_> {
         let end = self.end(&key, class, by_kernel, end_call.map(|call| evidence.spell(call)));
         let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
 
+        let attempt = class.attempt.zip(class.thread).filter(|_| key.ends_by_timer());
         let is_asked = class.thread.is_some_and(|thread| evidence.is_asked(thread));
         let competitor = match class.responsible {
             Responsible::Competitor(other) if key == RowKey::Cpu && self.is_own(other) => Some(other),
             _ => None,
         };
+        let name = key.clone();
         let row = self.rows.entry(key).or_default();
         if let Some(other) = competitor {
             row.behind_own.0 += sum.ns;
@@ -194,6 +212,10 @@ impl RowBuilder<'_> {
         if let Some(of_call) = of_call {
             of_call.count += waits;
             of_call.ns += sum.ns;
+        }
+        if let Some(attempt) = attempt {
+            let tried = Tried { sleeps: waits, tries: sum.tries, ns: sum.ns };
+            self.attempts.entry(name).or_default().entry(attempt).or_default().add(tried);
         }
         if site.is_some() || waits > 0 {
             *row.sites.entry(site).or_default() += waits;

@@ -16,7 +16,7 @@ use wakepath_event::{
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
 use crate::length::number;
-use crate::{Header, Kind, TaskStates, record_length};
+use crate::{Header, Kind, TaskStates, failed_call, record_length};
 
 /// The reason for which bytes are not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -239,6 +239,10 @@ impl Decoder {
                 cut_call: (r.u32(28) != CALL_NONE).then_some(r.u32(28)),
                 sent: (r.u64(32) != 0).then(|| (Stamp::from_ns(r.u64(32)), Tid(r.u32(40)))),
             }),
+            Kind::FailedCall => {
+                failed_call::read(r.bytes).map_err(|kind| r.bad("object_kind", kind.into()))?
+            }
+            Kind::Spin => EventKind::Spin(failed_call::read_spin(r.bytes)),
             Kind::Loss => {
                 cpu = Cpu::numbered(r.u32(32));
                 let records = match LostRecords::ALL.get(r.u32(36) as usize) {

@@ -14,7 +14,7 @@ use crate::decode::{
 use crate::layout::{
     CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, MEMORY_HIGH, MEMORY_MAX, MEMORY_UNKNOWN, NONE, NOTHING_READY,
 };
-use crate::{Kind, TaskStates};
+use crate::{Kind, TaskStates, failed_call};
 
 /// The reason for which an event cannot be written as a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -306,6 +306,17 @@ impl Encoder {
             }
             EventKind::Mapping(m) => mapping(m, w)?,
             EventKind::Mark(m) => mark(m, w)?,
+            EventKind::FailedCall(call) => {
+                w.octets(&failed_call::write(call));
+                Kind::FailedCall
+            }
+            EventKind::Spin(spin) => {
+                w.u32(spin.call);
+                w.u32(spin.error);
+                w.u64(spin.from.ns());
+                w.u64(spin.count);
+                Kind::Spin
+            }
         })
     }
 }

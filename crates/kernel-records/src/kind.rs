@@ -45,6 +45,8 @@ pub enum Kind {
     Signal = 36,
     SetMember = 37,
     StackLater = 38,
+    FailedCall = 39,
+    Spin = 40,
     Loss = 48,
     Clocks = 49,
     Name = 50,
@@ -109,7 +111,16 @@ impl Buffer {
         // Records that only a CPU's switch ring may hold.
         let is_of_ring = matches!(
             kind,
-            Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready | Migrate
+            Switch
+                | SwitchCall
+                | SwitchLock
+                | WakingNew
+                | WakingSocket
+                | Current
+                | StackOf
+                | Ready
+                | Migrate
+                | FailedCall
         );
         match self {
             Self::Sched => is_of_ring || matches!(kind, Waking | Stolen | ThreadContext | ThreadAttribute),

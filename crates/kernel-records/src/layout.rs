@@ -11,7 +11,7 @@
 mod choices;
 mod forms;
 
-use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, SIGNAL_ACTIONS};
+use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, OBJECT_KINDS, SIGNAL_ACTIONS};
 pub use choices::{CONTEXTS, COST_KINDS, LOST_RECORDS, MARKS, NAME_SPACES};
 pub use forms::{Form, every_form, forms_of};
 
@@ -377,6 +377,27 @@ const SIGNAL: &[Field] = &[
     f("spare", "spare", 44, Number(4)),
 ];
 
+const FAILED_CALL: &[Field] = &[
+    f("call", "call", 16, Number(4)),
+    f("error", "error", 20, Number(4)),
+    f("operation", "operation", 24, Number(4)),
+    f("holder", "holder", 28, Number(4)),
+    f("tries", "tries", 32, Number(4)),
+    f("later", "later", 36, Number(4)),
+    f("object_kind", "object_kind", 40, Choice(1, OBJECT_KINDS)),
+    f("object_len", "object_len", 41, Number(1)),
+    f("spare", "spare", 42, Number(2)),
+    f("spare2", "spare2", 44, Number(4)),
+    f("object", "object", 48, Octets(64)),
+];
+
+const SPIN: &[Field] = &[
+    f("call", "call", 16, Number(4)),
+    f("error", "error", 20, Number(4)),
+    f("from", "from", 24, Number(8)),
+    f("count", "count", 32, Number(8)),
+];
+
 const LOSS: &[Field] = &[
     f("from", "", 16, Number(8)),
     f("count", "", 24, Number(8)),
@@ -538,6 +559,8 @@ pub const LAYOUTS: &[Layout] = &[
     bpf_record(Kind::Signal, "signal", "wp_signal", 48, SIGNAL),
     bpf_record(Kind::SetMember, "set_member", "wp_set_member", 40, SET_MEMBER),
     Layout { tail: FRAMES, ..bpf_record(Kind::StackLater, "stack_later", "wp_stack_later", 40, STACK_LATER) },
+    bpf_record(Kind::FailedCall, "failed_call", "wp_failed_call", 112, FAILED_CALL),
+    bpf_record(Kind::Spin, "spin", "wp_spin", 40, SPIN),
     user_record(Kind::Loss, "loss", 40, LOSS, &[]),
     user_record(Kind::Clocks, "clocks", 40, CLOCKS, &[]),
     user_record(Kind::Name, "name", 40, NAME, NAME_TAIL),

@@ -7,6 +7,7 @@
 
 mod decode;
 mod encode;
+mod failed_call;
 mod fields;
 mod kind;
 pub mod layout;

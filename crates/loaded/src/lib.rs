@@ -7,6 +7,7 @@
 mod code;
 mod contexts;
 mod descriptor;
+mod failed_calls;
 mod far_end;
 mod flow;
 mod host;
@@ -32,6 +33,7 @@ mod wall_clock;
 pub use code::CodeNames;
 pub use contexts::Contexts;
 pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
+pub use failed_calls::{AttemptId, FailedCalls};
 pub use far_end::{FarEnd, FarEndKind, FarEnds};
 pub use flow::{Endpoint, Peer};
 pub use host::Host;

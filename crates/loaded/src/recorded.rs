@@ -9,7 +9,7 @@ use wakepath_symbols::Kept;
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
-use crate::{Host, Name, Names, Problem, ProblemKind, Survey};
+use crate::{FailedCalls, Host, Name, Names, Problem, ProblemKind, Survey};
 
 /// A recording in memory: all questions are put to it.
 #[derive(Debug)]
@@ -116,6 +116,11 @@ impl Recorded {
     /// All names in the recording.
     pub fn names(&self) -> &Names {
         &self.survey.names
+    }
+
+    /// The calls failing before sleeps, or again and again.
+    pub fn failed_calls(&self) -> &FailedCalls {
+        &self.survey.failed_calls
     }
 
     /// Whether a thread's number means the same thread in both: each recording numbers its threads itself.

@@ -11,7 +11,7 @@ use wakepath_event::{
 
 use crate::contexts::Contexts;
 use crate::intervals::Intervals;
-use crate::{Name, Names, UserMarks};
+use crate::{FailedCalls, Name, Names, UserMarks};
 
 /// Everything in a recording outside the graph.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +30,8 @@ pub struct Survey {
     pub steal: BTreeSet<HostIndex>,
     /// Calls to the target functions, in the order of their ends, without those that ended before the start.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
+    /// The calls failing before sleeps, or again and again.
+    pub failed_calls: FailedCalls,
     /// Threads' contexts, as they were read.
     pub contexts: Contexts,
     /// Programs' own marks.
@@ -191,6 +193,8 @@ impl Survey {
             }
             EventKind::ThreadContext(context) => self.contexts.read(event.at, event.current, *context),
             EventKind::ThreadAttribute(attribute) => self.contexts.add(event.current, attribute),
+            EventKind::FailedCall(call) => self.failed_calls.add(event.at, event.current, call),
+            EventKind::Spin(spin) => self.failed_calls.add_spin(event.at, event.current, *spin),
             EventKind::Exec { old, .. } => {
                 self.contexts.execute(event.at, *old, event.current);
                 self.names.observe(event);
@@ -283,6 +287,8 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Migrate { .. } => "migrate",
         EventKind::ThreadContext(_) => "thread_context",
         EventKind::ThreadAttribute(_) => "thread_attribute",
+        EventKind::FailedCall(_) => "failed_call",
+        EventKind::Spin(_) => "spin",
         EventKind::Thread { .. } => "thread",
         EventKind::Fork { .. } => "fork",
         EventKind::Exec { .. } => "exec",

@@ -123,6 +123,22 @@ thread reader tid=10
 1000 c0 reader stopped
 ";
 
+/// A thread's three sleeps of 100 ns, each behind this failed call.
+pub fn polled(failed: &str) -> String {
+    let threads = "thread python3 tid=812\nthread app tid=10\n0 c0 idle started\n0 c0 idle switch app\n";
+    let sleep = |at: u64| {
+        let to = at + 100;
+        format!(
+            "{at} c0 app failed {failed}
+             {at} c0 app switch idle blocked call=230:0
+             {to} c0 idle/timer waking app
+             {to} c0 idle switch app\n"
+        )
+    };
+    let sleeps: String = [10, 120, 230].map(sleep).concat();
+    format!("{threads}{sleeps}340 c0 app stopped\n")
+}
+
 /// The path of a trace's thread.
 pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
     let query = PathQuery { subject: Subject::Tid(Tid(tid)), ..PathQuery::default() };

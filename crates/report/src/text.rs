@@ -41,7 +41,7 @@ pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
 pub(crate) use overview::{headline as overview_headline, next_words as overview_next};
 pub use path::path;
-pub(crate) use path::{next_words, row_text};
+pub(crate) use path::{next_words, record_words, row_text};
 pub(crate) use requests::{
     NextStep, next_step, operation_name, other_warnings, request_sentence, spans_left_out,
 };

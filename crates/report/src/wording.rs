@@ -2,6 +2,8 @@
 
 pub mod blocked;
 mod chain;
+mod errno;
+mod failed_call;
 mod finding;
 mod functions;
 pub mod latency;
@@ -11,6 +13,8 @@ mod signal;
 pub use blocked::blocked_classes;
 pub use chain::chain;
 
+pub use errno::error_name;
+pub use failed_call::{attempt_object, polling_line, polling_row, spinning_line};
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{

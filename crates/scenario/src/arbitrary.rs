@@ -10,11 +10,12 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelCost,
-    KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, MemoryLimit, NameSpace, Packet,
-    Reclaim, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    Attempt, AttemptObject, BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context,
+    CostKind, Cpu, Direction, Event, EventKind, FailedCall, FileName, Flow, FlowId, FunctionCall, GoStep,
+    GoroutineStep, HeldRequest, KernelCost, KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES,
+    MAX_OBJECT_BYTES, Mapping, Mark, MemoryLimit, NameSpace, Packet, Reclaim, SetMember, Signal,
+    SignalAction, Softirq, Spin, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
+    ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames in a stack.
@@ -105,6 +106,35 @@ fn thread_attribute() -> impl Strategy<Value = ThreadAttribute> {
     })
 }
 
+fn failed_call() -> impl Strategy<Value = FailedCall> {
+    let object = prop_oneof![
+        Just(AttemptObject::None),
+        Just(AttemptObject::Unreadable),
+        text(MAX_OBJECT_BYTES).prop_map(AttemptObject::Path),
+        text(MAX_OBJECT_BYTES).prop_map(AttemptObject::PathEnd),
+        text(MAX_OBJECT_BYTES).prop_map(AttemptObject::Unix),
+        text(MAX_OBJECT_BYTES).prop_map(AttemptObject::File),
+        any::<i32>().prop_map(AttemptObject::Process),
+        any::<([u8; 4], u16)>().prop_map(|address| AttemptObject::Address(address.into())),
+        any::<([u8; 16], u16)>().prop_map(|address| AttemptObject::Address(address.into())),
+    ];
+    (object, any::<(u32, u32, u32, u32, u32)>(), 0..u32::MAX).prop_map(
+        |(object, (call, error, operation, tries, later), holder)| {
+            let holder = (holder != 0).then_some(Tid(holder));
+            FailedCall { attempt: Attempt { call, error, operation, holder, object }, tries, later }
+        },
+    )
+}
+
+fn spin() -> impl Strategy<Value = Spin> {
+    any::<(u32, u32, u64, u64)>().prop_map(|(call, error, from, count)| Spin {
+        call,
+        error,
+        from: Stamp::from_ns(from),
+        count,
+    })
+}
+
 fn sched() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         (tid(), switch_out(), any::<u32>(), option::of(call())).prop_map(
@@ -114,6 +144,7 @@ fn sched() -> impl Strategy<Value = EventKind> {
         any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
         thread_context().prop_map(EventKind::ThreadContext),
         thread_attribute().prop_map(EventKind::ThreadAttribute),
+        failed_call().prop_map(|call| EventKind::FailedCall(Box::new(call))),
         (tid(), option::of(0..u32::MAX)).prop_map(|(target, fd)| EventKind::Ready { target, fd }),
         (tid(), any::<u16>(), any::<u16>()).prop_map(|(target, from, to)| EventKind::Migrate {
             target,
@@ -358,6 +389,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         (any::<u64>(), stack()).prop_map(|(id, stack)| EventKind::StackLater(StackId(id), stack)),
         file().prop_map(EventKind::File),
         function().prop_map(EventKind::Function),
+        spin().prop_map(EventKind::Spin),
         signal().prop_map(EventKind::Signal),
         goroutine().prop_map(EventKind::Goroutine),
         (any::<u64>(), tid(), any::<u32>(), any::<u32>())

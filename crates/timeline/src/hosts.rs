@@ -113,6 +113,12 @@ impl Numbering {
                 file.flow = file.flow.map(|flow| self.flow(host, flow));
             }
             EventKind::SetMember(member) => on(&mut member.tgid),
+            EventKind::FailedCall(call) => {
+                if let Some(holder) = &mut call.attempt.holder {
+                    on(holder);
+                }
+            }
+            EventKind::Spin(spin) => spin.from = clock(spin.from),
             EventKind::Loss { from, .. } => *from = clock(*from),
             // The probed functions differ by host; only the first host's are used.
             EventKind::Function(call) => {

@@ -281,6 +281,8 @@ impl Timeline {
             | EventKind::StackOf(_)
             | EventKind::ThreadContext(_)
             | EventKind::ThreadAttribute(_)
+            | EventKind::FailedCall(_)
+            | EventKind::Spin(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)

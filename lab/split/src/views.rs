@@ -168,6 +168,8 @@ impl HostViews {
             | EventKind::Exit
             | EventKind::ThreadContext(_)
             | EventKind::ThreadAttribute(_)
+            | EventKind::FailedCall(_)
+            | EventKind::Spin(_)
             | EventKind::Signal(_)
             | EventKind::Blocked(_)
             | EventKind::LockBegin(_)

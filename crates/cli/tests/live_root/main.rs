@@ -22,6 +22,7 @@ mod latency_locks;
 mod memory_limits;
 mod network_timers;
 mod otlp;
+mod polling;
 mod polls;
 mod record;
 mod reload;

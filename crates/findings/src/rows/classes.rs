@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
 use wakepath_critical_path::{Basis, Cause, Responsible, Segment, SegmentKind, Via, WaitId};
 use wakepath_event::Comm;
-use wakepath_loaded::{CallKey, SiteId};
+use wakepath_loaded::{AttemptId, CallKey, SiteId};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{EndedBy, Evidence};
@@ -32,6 +32,8 @@ pub struct Class {
     pub own_call: Option<CallKey>,
     /// The code site where that wait began, if known.
     pub own_site: Option<SiteId>,
+    /// The thread's call that failed before the wait, if a timer ended the wait.
+    pub attempt: Option<AttemptId>,
     /// In a call's time: the thread that ended the enclosing wait of the calling thread.
     pub ender: Option<Ender>,
     /// The time's basis.
@@ -75,6 +77,8 @@ pub struct Sum {
     pub waits: u64,
     /// Waits of the thread itself, whatever other wait they explain.
     pub own_waits: u64,
+    /// The failed calls before these waits.
+    pub tries: u64,
 }
 
 /// Sums by class. The same few classes follow each other millions of times, so the last eight are compared before
@@ -113,7 +117,9 @@ pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (
     let mut before: Option<(Class, Enclosing)> = None;
     for (number, segment) in evidence.segments().enumerate() {
         let enclosing = around(&enclosed.enclosing, segment.parent);
-        let class = enclosed.class(number, segment, enclosing);
+        let attempt = evidence.attempt(segment);
+        let class =
+            Class { attempt: attempt.map(|(id, _)| id), ..enclosed.class(number, segment, enclosing) };
         let sum = sums.entry(&class);
         sum.ns += segment.to.since(segment.from);
         let goes_on = before.is_some_and(|(last, was)| last == class && enclosed.are_alike(was, enclosing));
@@ -122,6 +128,7 @@ pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (
         let begins = open_waits.enter(segment, waits);
         let begins = begins && !segment.goes_on;
         sum.own_waits += u64::from(begins);
+        sum.tries += attempt.filter(|_| begins).map_or(0, |(_, tries)| u64::from(tries));
         let outer = enclosing.outer.or(enclosing.user);
         let is_new = match outer.and_then(|outer| evidence.wait(outer)) {
             Some(wait) => open_waits.begins(wait.depth, wait.thread) && !wait.goes_on,
@@ -263,6 +270,7 @@ impl<'a> Waits<'a> {
             user: self.waiter(enclosing.user).filter(|_| is_kernel).copied(),
             own_call: self.waiter(enclosing.own).and_then(|own| own.call),
             own_site: self.waiter(enclosing.own).and_then(|own| own.site),
+            attempt: None,
             ender: enclosing.outer.and_then(|outer| self.ender(outer)),
             basis: segment.basis,
         }

@@ -69,6 +69,19 @@ pub const COST_KINDS: &[(&str, u64)] = &[
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
+/// A failed call's objects: `enum wp_object_kind`.
+pub(super) const OBJECT_KINDS: &[(&str, u64)] = &[
+    ("NONE", 0),
+    ("PATH", 1),
+    ("PATH_END", 2),
+    ("INET", 3),
+    ("INET6", 4),
+    ("UNIX", 5),
+    ("PROCESS", 6),
+    ("FILE", 7),
+    ("UNREADABLE", 8),
+];
+
 /// A call's ends: `enum wp_function_end`.
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] =
     &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3), ("STAYED", 4)];

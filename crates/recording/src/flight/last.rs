@@ -115,6 +115,8 @@ impl LastStates {
             | EventKind::Reclaim(_)
             | EventKind::Sample(_)
             | EventKind::Function(_)
+            | EventKind::FailedCall(_)
+            | EventKind::Spin(_)
             | EventKind::UserMark(_)
             | EventKind::UserMarksLost { .. }
             | EventKind::Signal(_) => {}

@@ -189,6 +189,8 @@ impl Threads {
             | EventKind::File(_)
             | EventKind::SetMember(_)
             | EventKind::Function(_)
+            | EventKind::FailedCall(_)
+            | EventKind::Spin(_)
             | EventKind::UserMark(_)
             | EventKind::UserMarksLost { .. }
             | EventKind::Signal(_)

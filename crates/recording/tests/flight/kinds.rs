@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use wakepath_event::{
-    Address, Direction, Flow, FlowId, FunctionCall, GoStep, HeldRequest, LockWord, LostRecords, MemoryLimit,
-    Packet, Reclaim, SetMember, Signal, SignalAction, StackId, ThreadContext,
+    Address, Attempt, AttemptObject, Direction, FailedCall, Flow, FlowId, FunctionCall, GoStep, HeldRequest,
+    LockWord, LostRecords, MemoryLimit, Packet, Reclaim, SetMember, Signal, SignalAction, Spin, StackId,
+    ThreadContext,
 };
 use wakepath_event::{Call, CallEnd, CostKind, KernelCost, StackCounts, UnwindCounts};
 use wakepath_kernel_records::layout::{every_form, forms_of};
@@ -76,6 +77,8 @@ const fn rule(kind: &EventKind) -> Left {
         EventKind::Sample(_) => Nothing("the moment"),
         EventKind::StackOf(_) => Nothing("the event before it; its stack counts as used"),
         EventKind::Function(_) => Nothing("the call is over"),
+        EventKind::FailedCall(_) => Nothing("the switch-out at the same stamp has gone with it"),
+        EventKind::Spin(_) => Nothing("the time before it"),
         EventKind::Signal(_) => Nothing("the wait that it cut short is over"),
         EventKind::Goroutine(step) => match step.step {
             GoStep::Parks(_)
@@ -202,6 +205,23 @@ fn samples() -> Vec<Sample> {
     samples.extend(SignalAction::ALL.map(|action| alone(EventKind::Signal(signal(action)))));
     let ends = [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Moved, CallEnd::Stayed];
     samples.extend(ends.map(|end| alone(EventKind::Function(function(end)))));
+    let objects = [
+        AttemptObject::None,
+        AttemptObject::Path(b"ready"[..].into()),
+        AttemptObject::PathEnd(b"end/ready"[..].into()),
+        AttemptObject::Address(address(80)),
+        AttemptObject::Address("[::1]:80".parse().expect("an address")),
+        AttemptObject::Unix(b"/run/socket"[..].into()),
+        AttemptObject::Process(9),
+        AttemptObject::File(b"lock"[..].into()),
+        AttemptObject::Unreadable,
+    ];
+    samples.extend(objects.map(|object| {
+        let attempt = Attempt { call: 72, error: 11, operation: 6, holder: Some(OTHER), object };
+        alone(EventKind::FailedCall(Box::new(FailedCall { attempt, tries: 1, later: 0 })))
+    }));
+    let from = Stamp::from_ns(BEGIN + 50);
+    samples.push(alone(EventKind::Spin(Spin { call: 3, error: 9, from, count: 100 })));
     let steps = [
         GoStep::Parks(2),
         GoStep::Ready(3),

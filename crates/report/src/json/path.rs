@@ -1,5 +1,6 @@
 //! `wakepath.path/1`: the reasons for a window's length.
 
+mod failed_calls;
 mod findings;
 mod reclaims;
 mod segments;

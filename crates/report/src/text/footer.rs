@@ -85,14 +85,20 @@ impl<'a> Source<'a> {
 
 /// The next command, with the recording's path. `question` stands behind `wakepath path` and the recording.
 pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<Vec<String>>) {
+    let argument = source.argument();
+    let command = question.map(|question| format!("wakepath path{argument} {}", question.join(" ")));
+    next_command(screen, source, recorded, command);
+}
+
+/// The next command, whole.
+pub fn next_command(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, command: Option<String>) {
     let mut line = Line::new();
     if let Source::Made(_) = source {
         line.push(Style::Faint, format!("saved in {}   ", wording::file(&recorded.source)));
     }
-    let argument = source.argument();
-    if let Some(question) = question {
+    if let Some(command) = command {
         line.push(Style::Faint, "next: ");
-        line.push(Style::Normal, format!("wakepath path{argument} {}", question.join(" ")));
+        line.push(Style::Normal, command);
     }
     if !line.is_empty() {
         screen.wrapped(0, line);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer};
+use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
 use wakepath_loaded::{CallName, Object, call_name};
@@ -11,6 +11,7 @@ use super::hangs::deadlocks;
 use super::headline::headline;
 use super::reclaims::reclaims;
 use super::user_states::user_states;
+use super::watch::word as quoted;
 use super::{Source, footer, part, seconds, time_outs, when};
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration};
@@ -44,8 +45,30 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     for line in time_outs::lines(answer, source) {
         screen.wrapped(0, line);
     }
-    footer::next(&mut screen, source, answer.recorded, next_words(answer));
+    match record_words(answer) {
+        Some(words) => {
+            let words: Vec<String> = words.iter().map(|word| quoted(word.as_bytes())).collect();
+            footer::next_command(&mut screen, source, answer.recorded, Some(words.join(" ")));
+        }
+        None => footer::next(&mut screen, source, answer.recorded, next_words(answer)),
+    }
     screen.into_text()
+}
+
+/// The next command where sleeps have an unknown reason: a recording with the calls failing before them.
+pub fn record_words(answer: &PathAnswer) -> Option<Vec<String>> {
+    if !answer.lacks_failed_calls() {
+        return None;
+    }
+    let target = match &answer.question {
+        Question::Command { words, .. } => {
+            let words = words.iter().map(|word| crate::escape::text(word.bytes()));
+            std::iter::once(String::from("--")).chain(words).collect()
+        }
+        _ => vec![String::from("-p"), answer.subject().tgid?.number().to_string()],
+    };
+    let record = ["wakepath", "record", "--failed-calls"].map(String::from);
+    Some(record.into_iter().chain(target).collect())
 }
 
 /// The next question: the words behind `wakepath path` and the recording.
@@ -199,12 +222,17 @@ fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
 
 /// The lines under a row: the parts of its time.
 fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
+    const MAX_FAILURES: usize = 2;
+    let failed = finding.row.polling.iter().filter(|polling| polling.explains);
+    let failed = failed.map(|polling| wording::polling_line(evidence, &finding.row, polling));
+    let spins = finding.spins.iter().take(MAX_FAILURES).map(wording::spinning_line);
+    let failed = failed.take(MAX_FAILURES).chain(spins);
     let samples = finding.sampled(evidence.window_ns()).filter_map(wording::samples);
     let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
-        RowKey::Running(_) => samples.chain(others).collect(),
-        _ => others.chain(samples).collect(),
+        RowKey::Running(_) => samples.chain(others).chain(failed).collect(),
+        _ => failed.chain(others).chain(samples).collect(),
     };
     lines.into_iter().map(Line::from).collect()
 }
@@ -237,7 +265,6 @@ mod tests {
     use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
     use expect_test::{Expect, expect};
     use wakepath_critical_path::{Cause, SegmentKind};
-    use wakepath_engine::Question;
     use wakepath_event::Call;
     use wakepath_findings::testing::{Story, call, checkout, checkout_stacks};
 

@@ -274,7 +274,7 @@ fn ns(time: Duration) -> u64 {
 }
 
 /// A command-line word, quoted for a shell if needed.
-fn word(bytes: &[u8]) -> String {
+pub(super) fn word(bytes: &[u8]) -> String {
     let text = escape(bytes);
     let is_plain = |c: char| c.is_alphanumeric() || "_./:=@%+,-".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

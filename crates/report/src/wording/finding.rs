@@ -14,7 +14,7 @@ use wakepath_wait_graph::TimerPurpose;
 use super::script::processes_title;
 use super::{
     call, comm, disk, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name, on_host,
-    signal_sent, thread, unit,
+    polling_row, signal_sent, thread, unit,
 };
 use crate::units::count;
 
@@ -351,7 +351,7 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
 /// named first: `waiting in futex for holder (11), which was sleeping until a timer`. The same holds for own
 /// threads that spent the time while the asked thread waited for them: `waiting for inventory, which was running`.
 pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) -> String {
-    let words = || row(evidence, key, of).1;
+    let words = || polling_row(evidence, key, of).unwrap_or_else(|| row(evidence, key, of).1);
     match blames {
         Blames::Key => words(),
         Blames::LastWait => String::from("this wait"),

@@ -2,10 +2,10 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Direction, EventKind,
-    FileName, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelLock, LockWord, LostRecords,
-    MAX_ATTRIBUTE_BYTES, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack, SwitchOut,
-    ThreadAttribute, ThreadContext, Tid,
+    Attempt, AttemptObject, BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context,
+    Direction, EventKind, FailedCall, FileName, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelLock,
+    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Spin,
+    Stack, SwitchOut, ThreadAttribute, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -29,6 +29,8 @@ impl Reader {
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: its trace and span |
     /// | `attribute KEY VALUE` | behind a context: its attribute, with the key's number |
+    /// | `failed CALL ERRNO [op=N] [path= or end= or file= or address= or unix= or process=] [holder=THREAD] [tries=N] [later=N]` | directly before a switch: the thread's failed call |
+    /// | `spin CALL ERRNO from=NS count=N` | the thread's calls fail in quick succession |
     /// | `go N STEP [process=THREAD] [began=ADDRESS]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a goroutine's step; without `process`, in the thread's own process |
     /// | `refill` | the CPU limit of all threads' cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
@@ -146,6 +148,13 @@ impl Reader {
             }),
             "context" => EventKind::ThreadContext(thread_context(words)?),
             "attribute" => EventKind::ThreadAttribute(attribute(words)?),
+            "failed" => EventKind::FailedCall(Box::new(self.failed_call(words)?)),
+            "spin" => EventKind::Spin(Spin {
+                call: number(words.need("a call")?).ok_or("a call is a number")?,
+                error: number(words.need("an error")?).ok_or("an error is a number")?,
+                from: Stamp::from_ns(words.option("from")?.ok_or("a spin needs from=")?),
+                count: words.option("count")?.ok_or("a spin needs count=")?,
+            }),
             "go" => EventKind::Goroutine(self.goroutine(current, words)?),
             "clocks" => EventKind::Clocks(Clocks {
                 boottime_ns: ns,
@@ -193,6 +202,33 @@ impl Reader {
         let name = name.as_bytes().into();
         let flow = words.text("flow").map(|flow| self.flow_named(flow)).transpose()?;
         Ok(FileName { tgid, fd, mode, inode: fd.into(), flow, name })
+    }
+
+    fn failed_call(&self, words: &mut Words<'_>) -> Result<FailedCall, String> {
+        let call = number(words.need("a call")?).ok_or("a call is a number")?;
+        let error = number(words.need("an error")?).ok_or("an error is a number")?;
+        let operation = words.option("op")?.unwrap_or(0);
+        let holder = words.text("holder").map(|holder| self.tid(holder)).transpose()?;
+        let (tries, later) = (words.option("tries")?.unwrap_or(1), words.option("later")?.unwrap_or(0));
+        let mut object = AttemptObject::None;
+        for kind in ["path", "end", "file", "unix"] {
+            if let Some(text) = words.text(kind) {
+                let text: Box<[u8]> = text.as_bytes().into();
+                object = match kind {
+                    "path" => AttemptObject::Path(text),
+                    "end" => AttemptObject::PathEnd(text),
+                    "file" => AttemptObject::File(text),
+                    _ => AttemptObject::Unix(text),
+                };
+            }
+        }
+        if let Some(text) = words.text("address") {
+            object = AttemptObject::Address(text.parse().map_err(|_| format!("not an address: {text}"))?);
+        }
+        if let Some(process) = words.option("process")? {
+            object = AttemptObject::Process(process);
+        }
+        Ok(FailedCall { attempt: Attempt { call, error, operation, holder, object }, tries, later })
     }
 
     fn goroutine(&self, current: Tid, words: &mut Words<'_>) -> Result<GoroutineStep, String> {

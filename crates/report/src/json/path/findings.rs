@@ -9,8 +9,9 @@ use wakepath_findings::{
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
+use super::failed_calls::{FailedCallJson, SpinJson};
 use crate::json::{hang, text};
-use crate::text::{headline, next_words, row_text};
+use crate::text::{headline, next_words, record_words, row_text};
 use crate::wording;
 
 /// The most functions listed per kind.
@@ -94,6 +95,10 @@ pub struct RowJson {
     /// Waits for a disk in unknown system calls.
     unknown_calls: Option<UnknownCallsJson>,
     parts: Vec<PartJson>,
+    /// Calls that failed before its sleeps; empty if not recorded.
+    failed_calls: Vec<FailedCallJson>,
+    /// Calls failing again and again while its threads ran.
+    spins: Vec<SpinJson>,
     /// Code sites where its threads were seen running.
     samples: Vec<SamplesJson>,
     /// Functions in which its waits began.
@@ -116,10 +121,10 @@ struct CallJson {
 }
 
 #[derive(Serialize)]
-struct ObjectJson {
+pub(super) struct ObjectJson {
     #[serde(rename = "type")]
-    kind: &'static str,
-    name: Option<String>,
+    pub kind: &'static str,
+    pub name: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -309,6 +314,8 @@ impl<'a> Documents<'a> {
             unknown_calls: (unknown.count > 0 || unknown.ns > 0)
                 .then_some(UnknownCallsJson { waits: unknown.count, total_ns: unknown.ns }),
             parts: finding.parts().into_iter().map(part).collect(),
+            failed_calls: row.polling.iter().map(FailedCallJson::new).collect(),
+            spins: finding.spins.iter().map(SpinJson::new).collect(),
             samples: samples.map(|(comm, ran)| SamplesJson::new(Some(*comm), ran)).collect(),
             waited_in: FunctionsJson::if_any(&finding.waited),
             through: row.through.iter().map(|name| text(name.bytes())).collect(),
@@ -345,6 +352,9 @@ pub fn certainty(basis: BasisMix) -> &'static str {
 
 /// The next command; `recording` are the words that name the recording.
 pub fn next(answer: &PathAnswer<'_>, recording: &[String]) -> Option<Vec<String>> {
+    if let Some(command) = record_words(answer) {
+        return Some(command);
+    }
     let question = next_words(answer)?;
     let command = ["wakepath", "path"].map(String::from);
     Some(command.into_iter().chain(recording.iter().cloned()).chain(question).collect())

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Each thread's last failed call, kept in the thread's storage by failed.bpf.c. It is recorded where a call with a time-out takes the
+ * thread off its CPU: a sleep between two tries has no cause, the failed try has.
+ */
+#ifndef WAKEPATH_FAILED_H
+#define WAKEPATH_FAILED_H
+
+#include "current.bpf.h"
+
+__weak const volatile bool record_failed_calls = false;
+
+/* A failure behind which more calls returned is not taken for a sleep's reason. */
+#define MAX_LATER 32
+
+#define SPINS 4
+
+/* A failing connection attempt returns at once, and its error comes by getsockopt. */
+struct connecting {
+	__s32 fd;
+	__u8 is_open;
+	__u8 object_kind;
+	__u8 object_len;
+	__u8 spare;
+	__u8 object[WP_OBJECT_BYTES];
+};
+
+struct failing {
+	__u64 from; /* ns: the first failure */
+	__u64 to;
+	__u32 call;
+	__u32 error;
+	__u64 count; /* 0: free */
+};
+
+/* Strength as evidence. A weaker failure does not replace a stronger: behind its try a thread also prints, or reads a file. */
+enum rank { RANK_NONE = 0, RANK_OTHER = 1, RANK_PATH = 2, RANK_TRY = 3 };
+
+struct failures {
+	struct wp_failed_call last; /* without its header */
+	__u32 rank; /* last's, enum rank */
+	__u32 is_asleep; /* it left its CPU in a call with a time-out, which has not returned */
+	__u64 content; /* last's: a hash */
+	struct connecting connecting;
+	struct failing spins[SPINS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct failures);
+} failures SEC(".maps") __weak;
+
+#define TS_COMPAT 2
+
+/* A 32-bit call has another table of numbers. */
+static __always_inline bool is_32_bit(const struct task_struct *task)
+{
+	return task->thread_info.status & TS_COMPAT;
+}
+
+/* Whether a call waits at most for a time given by its caller. */
+static __always_inline bool has_timeout(const struct pt_regs *regs)
+{
+	switch (regs->orig_ax) {
+	case 35: case 230: /* nanosleep clock_nanosleep */
+		return true;
+	case 7: /* poll */
+		return (__s32)regs->dx >= 0;
+	case 232: case 281: /* epoll_wait epoll_pwait */
+		return (__s32)regs->r10 >= 0;
+	case 128: case 271: /* rt_sigtimedwait ppoll */
+		return regs->dx;
+	case 23: case 270: /* select pselect6 */
+		return regs->r8;
+	case 220: case 441: /* semtimedop epoll_pwait2 */
+		return regs->r10;
+	case 202: /* futex: FUTEX_WAIT and FUTEX_WAIT_BITSET */
+		return regs->r10 && ((regs->si & 0x7f) == 0 || (regs->si & 0x7f) == 9);
+	}
+	return false;
+}
+
+/* Directly before the switch-out's record, with its stamp. */
+static __always_inline void write_failed_call(struct wp_ring *ring, struct task_struct *prev, __u64 now)
+{
+	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
+	struct wp_failed_call *r;
+
+	if (!kept || !kept->rank || is_32_bit(prev))
+		return;
+	if (!has_timeout((struct pt_regs *)bpf_task_pt_regs(prev)))
+		return;
+	kept->is_asleep = 1;
+	if (kept->last.later > MAX_LATER)
+		return;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r)
+		return;
+	*r = kept->last;
+	r->h.stamp = now;
+	r->h.seq = ring->seq;
+	r->h.kind = WP_FAILED_CALL;
+	r->h.context = WP_CTX_TASK;
+	r->h.tid = prev->pid;
+	ring_commit(ring, sizeof(*r));
+}
+
+#endif

@@ -1,0 +1,231 @@
+//! Failures before sleeps, in traces drawn as text.
+
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{Timeouts, Window, active_by};
+use wakepath_loaded::Recorded;
+use wakepath_loaded::testing::read;
+
+use super::*;
+use crate::{LastWaits, PathFindings};
+
+const THREAD: &str = "thread app tid=7\n0 c0 idle switch app\n";
+
+/// A sleep from `at` for `ns`, behind these words about a failed call.
+fn sleep(at: u64, ns: u64, failed: &str) -> String {
+    let failed = if failed.is_empty() { String::new() } else { format!("{at} c0 app failed {failed}\n") };
+    let to = at + ns;
+    format!(
+        "{failed}{at} c0 app switch idle blocked call=230:0\n{to} c0 idle/timer waking app\n{to} c0 idle switch app\n"
+    )
+}
+
+/// Sleeps of 100 ns with 10 ns between them, each behind a failed call, or behind none.
+fn sleeps(failures: &[&str]) -> String {
+    let sleeps = (0..).zip(failures).map(|(place, failed)| sleep(10 + 110 * place, 100, failed));
+    THREAD.to_owned() + &sleeps.collect::<String>()
+}
+
+fn recorded(trace: &str) -> Recorded {
+    read(&wakepath_scenario::text::parse(trace).expect("a trace").events)
+}
+
+/// The findings about a thread from `from` to `to`.
+fn found<T>(trace: &str, thread: u32, (from, to): (u64, u64), take: impl FnOnce(&PathFindings) -> T) -> T {
+    let recorded = recorded(trace);
+    let [from, to] = [from, to].map(Stamp::from_ns);
+    let window = Window { thread: ThreadIndex(thread), from, to };
+    let path = active_by(recorded.graph(), window, Timeouts::AsTheyAre);
+    let (stacks, sampled) = Default::default();
+    let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
+    take(&PathFindings::new(&evidence, LastWaits::default(), None))
+}
+
+/// The row of sleeps in a trace that ends at `to`.
+fn row(trace: &str, window: (u64, u64)) -> Row {
+    found(trace, 0, window, |found| {
+        let row = found.rows.iter().find(|finding| finding.key == RowKey::Timer);
+        row.expect("sleeps").row.clone()
+    })
+}
+
+const ACCESS: &str = "21 2 path=/run/ready";
+const OPEN: &str = "257 2 path=/etc/app.conf";
+
+/// For each failed call, the sleeps behind it and whether it explains the row.
+fn told(failures: &[&str]) -> Vec<(u32, u64, bool)> {
+    let row = row(&sleeps(failures), (0, 110 * failures.len() as u64));
+    row.polling.iter().map(|polling| (polling.attempt.call, polling.tried.sleeps, polling.explains)).collect()
+}
+
+#[test]
+fn a_failure_explains_sleeps_if_it_came_before_two_thirds_of_them() {
+    assert_eq!(told(&[ACCESS, ACCESS, ACCESS]), [(21, 3, true)]);
+    assert_eq!(told(&[ACCESS, ACCESS, ""]), [(21, 2, true)]);
+    assert_eq!(told(&[ACCESS, ACCESS, "", ""]), [(21, 2, false)]);
+    assert_eq!(told(&["", "", ""]), []);
+    assert_eq!(told(&[ACCESS, OPEN, ACCESS, OPEN]), [(21, 2, false), (257, 2, false)]);
+}
+
+#[test]
+fn a_failure_before_a_single_sleep_of_a_thread_is_chance() {
+    assert_eq!(told(&[ACCESS]), []);
+    assert_eq!(told(&[ACCESS, OPEN]), []);
+    // Two threads, each behind the same failure of its own, as programs that have just started.
+    let trace = "thread app tid=7
+        thread one tid=8
+        thread two tid=9
+        0 c0 idle switch app
+        10 c0 app switch one blocked call=61:0
+        10 c0 one failed 21 2 path=/etc/ld.so.preload
+        10 c0 one switch idle blocked call=230:0
+        110 c0 idle/timer waking one
+        110 c0 idle switch one
+        120 c0 one waking app
+        120 c0 one switch app dead
+        130 c0 app switch two blocked call=61:0
+        130 c0 two failed 21 2 path=/etc/ld.so.preload
+        130 c0 two switch idle blocked call=230:0
+        230 c0 idle/timer waking two
+        230 c0 idle switch two
+        240 c0 two waking app
+        240 c0 two switch app dead
+        250 c0 app stopped";
+    let all = found(trace, 0, (0, 250), |found| {
+        let rows = found.rows.iter().map(|finding| (finding.row.waits(), finding.row.polling.len()));
+        rows.collect::<Vec<_>>()
+    });
+    assert!(all.iter().any(|(waits, _)| *waits >= 1), "{all:?}");
+    assert!(all.iter().all(|(_, polling)| *polling == 0), "{all:?}");
+}
+
+#[test]
+fn equal_failures_are_one_whoever_holds_the_lock_and_whichever_object_makes_another() {
+    const LOCK: &str = "72 11 op=6 file=lock";
+    let held = |holder: &str| format!("{LOCK} holder={holder} tries=2");
+    let (a, b) = (held("a"), held("b"));
+    let trace = sleeps(&[&a, &b, &b, LOCK, "72 11 op=6 file=other"]);
+    let trace = trace.replacen("0 c0 idle", "thread a tid=20\nthread b tid=21\n0 c0 idle", 1);
+    let row = row(&trace, (0, 550));
+    let [polling] = &row.polling[..] else { panic!("{:?}", row.polling) };
+    assert_eq!(polling.tried, Tried { sleeps: 4, tries: 7, ns: 400 });
+    assert_eq!(polling.holders, BTreeSet::from([Tid(20), Tid(21)]));
+    assert!(polling.explains);
+}
+
+#[test]
+fn the_main_failure_also_has_more_than_half_of_the_time() {
+    let main = |last: u64| {
+        let trace =
+            THREAD.to_owned() + &sleep(10, 100, ACCESS) + &sleep(120, 100, ACCESS) + &sleep(230, last, "");
+        let row = row(&trace, (0, 230 + last));
+        assert!(row.polling[0].explains);
+        row.main_polling().is_some()
+    };
+    assert!(main(199));
+    assert!(!main(200));
+}
+
+#[test]
+fn a_sleep_cut_by_the_window_keeps_its_failure() {
+    let row = row(&sleeps(&[ACCESS, ACCESS]), (60, 220));
+    assert_eq!(row.polling[0].tried, Tried { sleeps: 2, tries: 2, ns: 150 });
+}
+
+#[test]
+fn time_that_no_timer_ended_has_no_failure() {
+    let trace = "thread app tid=7
+        thread other tid=8
+        0 c1 idle switch other
+        0 c0 idle switch app
+        10 c0 app failed 21 2 path=/run/ready
+        10 c0 app switch idle blocked call=7:0x1000
+        50 c1 other waking app
+        50 c0 idle switch app
+        60 c0 app failed 21 2 path=/run/ready
+        60 c0 app switch idle blocked call=7:0x1000
+        90 c1 other waking app
+        90 c0 idle switch app
+        100 c0 app stopped";
+    found(trace, 0, (0, 100), |found| {
+        assert!(found.rows.iter().all(|finding| finding.row.polling.is_empty()));
+    });
+}
+
+#[test]
+fn running_time_has_the_calls_that_fail_again_and_again_in_it_once_each() {
+    // Preempted amid the second stretch: its two halves are a single stretch. Another thread's spin is not the row's.
+    let trace = "thread app tid=7
+        thread other tid=8
+        0 c0 idle switch app
+        0 c1 idle switch other
+        100 c0 app spin 3 9 from=10 count=500
+        150 c0 app switch idle
+        160 c0 idle switch app
+        200 c0 app spin 3 9 from=100 count=700
+        200 c1 other spin 3 9 from=100 count=9000
+        250 c0 app spin 0 11 from=210 count=100
+        300 c0 app stopped";
+    let told = |window| {
+        found(trace, 0, window, |found| {
+            let rows = found.rows.iter().filter(|finding| matches!(finding.key, RowKey::Running(_)));
+            rows.flat_map(|finding| &finding.spins)
+                .map(|spin| (spin.call, spin.count, spin.ns))
+                .collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(told((0, 300)), [(3, 1200, 190), (0, 100, 40)]);
+    assert_eq!(told((0, 90)), [(3, 500, 90)]);
+    assert_eq!(told((260, 300)), []);
+}
+
+#[test]
+fn sleep_of_another_process_is_a_part_of_its_row_without_a_failure() {
+    let trace = "thread app tid=7
+        thread other tid=8
+        0 c0 idle switch app
+        10 c0 app switch other blocked call=0:3
+        10 c0 other failed 21 2 path=/run/ready
+        10 c0 other switch idle blocked call=230:0
+        110 c0 idle/timer waking other
+        110 c0 idle switch other
+        112 c0 other waking app
+        112 c0 other switch app
+        114 c0 app switch other blocked call=0:3
+        114 c0 other failed 21 2 path=/run/ready
+        114 c0 other switch idle blocked call=230:0
+        220 c0 idle/timer waking other
+        220 c0 idle switch other
+        230 c0 other waking app
+        230 c0 other switch app
+        240 c0 app stopped";
+    found(trace, 0, (0, 240), |found| {
+        let others = found.rows.iter().filter(|finding| finding.key.is_of_others());
+        assert_eq!(others.map(|finding| finding.row.polling.len()).collect::<Vec<_>>(), [0]);
+    });
+}
+
+#[test]
+fn a_spin_belongs_to_the_row_of_its_thread_under_the_name_that_the_thread_had() {
+    let trace = "thread app tid=7
+        thread other tid=8
+        0 c1 idle switch other
+        0 c1 other rename other app
+        0 c0 idle switch app
+        100 c0 app spin 3 9 from=10 count=500
+        105 c0 app switch idle
+        110 c0 idle switch app
+        110 c0 app rename app late
+        200 c0 app spin 0 11 from=120 count=700
+        210 c0 app switch idle blocked call=0:3
+        300 c1 other spin 21 2 from=220 count=900
+        310 c1 other waking app
+        310 c0 idle switch app
+        320 c0 app stopped";
+    let told = found(trace, 0, (0, 320), |found| {
+        let spins = |finding: &crate::Finding| finding.spins.iter().map(|spin| spin.call).collect::<Vec<_>>();
+        let rows = found.rows.iter().filter(|finding| matches!(finding.key, RowKey::Running(_)));
+        rows.map(|finding| (finding.key.clone(), spins(finding))).collect::<BTreeMap<_, _>>()
+    });
+    let running = |name: &[u8]| RowKey::Running(Comm::new(name));
+    assert_eq!(told, BTreeMap::from([(running(b"app"), vec![3]), (running(b"late"), vec![0])]));
+}
