@@ -211,7 +211,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
             host        web3, Linux 6.18.0 x86_64, boot 67e2237c-99e6-488f-b6e0-82e34227d61c
             machine     2 CPUs, 2 threads, 2 processes
             on disk     840 B in 3 streams, 60.0 bytes per event
-            written by  wakepath 0.1.0, format 16
+            written by  wakepath 0.1.0, format 17
             lost        0 records
             cost        not recorded
 
@@ -375,7 +375,7 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
         &made,
         &["path"],
         expect![[r#"
-            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 16
+            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 17
             hint: read it with the version of wakepath that wrote it, or a later one
             code 3
         "#]],
@@ -451,7 +451,7 @@ fn a_thread_named_with_terminal_escapes_prints_as_text_in_every_view() {
 
 #[test]
 fn the_version_names_the_recording_format() {
-    let expected = format!("wakepath {} (recording format 16)\n", env!("CARGO_PKG_VERSION"));
+    let expected = format!("wakepath {} (recording format 17)\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(helper().run(["--version"]), (0, expected, String::new()));
 }
 
