@@ -39,21 +39,26 @@ int BPF_PROG(block_rq_complete, struct request *rq)
 	return block(rq, WP_BLOCK_COMPLETE);
 }
 
-/* The work of releasing held requests; null if the kernel's symbols may not be read. */
-extern const void blk_throtl_dispatch_work_fn __ksym __weak;
-
-/* Whether the current thread is the kernel worker for released requests. */
-static __always_inline bool releases_requests(void)
+/* Whether the current thread is the kernel worker for the released requests to the bio's disk. */
+static __always_inline bool releases_requests(struct bio *bio)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct throtl_data *throttle;
 	struct kthread *kthread;
 	struct worker *worker;
 
 	if (!(task->flags & PF_WQ_WORKER) || !bpf_core_field_exists(task->worker_private))
 		return false;
+	/* A kernel without I/O limits has neither. */
+	if (!bpf_core_field_exists(struct request_queue, td) ||
+	    !bpf_core_field_exists(struct throtl_data, dispatch_work))
+		return false;
+	throttle = BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, td);
 	kthread = task->worker_private;
 	worker = BPF_CORE_READ(kthread, data);
-	return worker && BPF_CORE_READ(worker, current_func) == &blk_throtl_dispatch_work_fn;
+	return throttle && worker &&
+	       (__u64)BPF_CORE_READ(worker, current_work) ==
+		       (__u64)throttle + bpf_core_field_offset(struct throtl_data, dispatch_work);
 }
 
 SEC("tp_btf/block_bio_queue")
@@ -63,7 +68,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	struct wp_block_release *r;
 	struct gendisk *disk;
 
-	if (!&blk_throtl_dispatch_work_fn || !releases_requests())
+	if (!releases_requests(bio))
 		return 0;
 	r = life_reserve(sizeof(*r), WP_BLOCK_RELEASE, current_tid());
 	if (!r)

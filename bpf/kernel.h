@@ -391,10 +391,20 @@ struct socket {
 struct gendisk {
 	int major;
 	int first_minor;
+	struct request_queue *queue;
+};
+
+struct work_struct {
+	void *func;
+};
+
+struct throtl_data {
+	struct work_struct dispatch_work;
 };
 
 struct request_queue {
 	struct gendisk *disk;
+	struct throtl_data *td;
 };
 
 struct request {
@@ -450,7 +460,7 @@ struct kthread {
 };
 
 struct worker {
-	void *current_func;
+	struct work_struct *current_work;
 };
 
 struct hrtimer {
