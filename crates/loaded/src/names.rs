@@ -131,13 +131,18 @@ impl Names {
         read.get(until.saturating_sub(1)).map(|(_, name)| name)
     }
 
-    /// The script that a process, which started at `start`, runs at `at`. An earlier process with this number has
-    /// another start.
-    pub fn script(&self, process: Tid, start: Stamp<Local>, at: Stamp<Local>) -> Option<Script> {
+    /// The script that a process, which started at `start`, runs at `at`, and the time from which it is known. An earlier
+    /// process with this number has another start.
+    pub fn script(
+        &self,
+        process: Tid,
+        start: Stamp<Local>,
+        at: Stamp<Local>,
+    ) -> Option<(Stamp<Local>, Script)> {
         let read = self.changing.get(&(NameSpace::Script, process.0.into()))?;
         let until = read.partition_point(|&(since, _)| since <= at);
         let (since, name) = read[..until].last()?;
-        (*since >= start).then(|| Script::new(name.bytes())).flatten()
+        (*since >= start).then(|| Script::new(name.bytes())).flatten().map(|script| (*since, script))
     }
 
     /// Whether any process with this number ran a script.

@@ -73,7 +73,10 @@ impl Recorded {
         // Names are read at the events' stamps, which are the graph's.
         let at = Stamp::from_ns(at.ns());
         let at = reused.map_or(at, |reused| at.min(reused.minus(1)));
-        self.survey.names.script(process, start, at)
+        let (since, script) = self.survey.names.script(process, start, at)?;
+        // An exec renames the process before the next script is known.
+        let was = leader.name_at(Stamp::from_ns(since.ns()));
+        (was == leader.name_at(Stamp::from_ns(at.ns()))).then_some(script)
     }
 
     /// The system call in which a segment's thread was blocked, not looked up yet.

@@ -198,6 +198,7 @@ fn a_script_is_the_last_one_of_the_process_that_had_the_number_then() {
     }
     let script = |start, at| {
         let script = names.script(Tid(7), Stamp::from_ns(start), Stamp::from_ns(at));
+        let script = script.map(|(_, script)| script);
         script.map(|script| String::from_utf8_lossy(script.bytes()).into_owned())
     };
     for (at, expected) in [(49, None), (50, Some("entry.sh")), (69, Some("h.py")), (75, None)] {

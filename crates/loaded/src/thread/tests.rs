@@ -215,6 +215,27 @@ fn a_process_without_a_name_has_none() {
 }
 
 #[test]
+fn between_an_execs_new_name_and_its_script_a_process_has_no_script() {
+    let script =
+        |at, name: &str| event(at, 0, 0, EventKind::Name(NameSpace::Script, 12, name.as_bytes().into()));
+    let recorded = trace(
+        "thread sh tid=12 parent=10
+         0 c0 idle started
+         0 c0 idle switch sh
+         100 c0 sh rename sh sleep
+         200 c0 sh rename sh awk
+         300 c0 sh stopped",
+        &[script(0, "mon.sh"), script(110, ""), script(210, "a.awk")],
+    );
+    let script = |at| {
+        let thread = recorded.thread_at(recorded.with_tid(Tid(12))[0], Stamp::from_ns(at));
+        thread.script.map(|script| String::from_utf8_lossy(script.bytes()).into_owned())
+    };
+    let found = [99, 105, 150, 205, 250].map(script);
+    assert_eq!(found.each_ref().map(Option::as_deref), [Some("mon.sh"), None, None, None, Some("a.awk")]);
+}
+
+#[test]
 fn a_thread_with_its_processs_name_has_the_script_of_that_process_and_of_its_life() {
     let script = |at, process: u32, name: &str| {
         event(at, 0, 0, EventKind::Name(NameSpace::Script, process.into(), name.as_bytes().into()))
