@@ -1,8 +1,8 @@
-//! The name of the script that an interpreter runs.
+//! The name of an interpreter's script.
 
 use wakepath_event::Comm;
 
-/// A script's name: a path's last component, at most 32 bytes of anything but NUL. It is untrusted input, and has to
+/// A script's name: a path's last component, at most 32 bytes without NUL. It is untrusted input, and has to
 /// be escaped before it is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Script {
@@ -11,7 +11,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// The most bytes of a name; a recording's longer name is cut.
+    /// The most bytes in a name; a recording's longer name is cut.
     pub const MAX_BYTES: usize = 32;
 
     /// The name in these bytes up to the first NUL; `None` without a byte.

@@ -54,7 +54,7 @@ impl Recorded {
         }
     }
 
-    /// The script of a thread's process at `at`, or at its end; `None` for a thread with a name of its own.
+    /// The script in a thread's process at `at`, or at its end; `None` for a thread with its own name.
     fn script_of(&self, index: ThreadIndex, at: Stamp<Reference>) -> Option<Script> {
         let thread = self.graph.thread(index);
         let process = thread.identity.as_ref()?.tgid;

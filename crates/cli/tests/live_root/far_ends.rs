@@ -1,4 +1,4 @@
-//! A process that hangs already: who could end its wait, by the ends of pipes, connections and locks, and by children.
+//! A process hangs already: the answer names the processes able to end its wait, by pipes, connections, locks and children.
 //! Each cause has a twin in which another process could end the wait too, or in which nobody has an end.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! I/O limits of cgroups in a live recording: one that holds requests back is named with its size, and one that does not is
+//! Cgroups' I/O limits in a live recording: a limit is named with its size if it holds requests back, else it is
 //! never named.
 
 use std::fs;
@@ -80,17 +80,17 @@ fn written(folder: &Path, group: &Group) -> Value {
     document(folder, &["path"])
 }
 
-/// The number of requests in a recording that a limit let go.
+/// The number of held requests in a recording.
 fn released(folder: &Path) -> u64 {
     document(folder, &["info"])["events"]["block_release"].as_u64().unwrap_or_default()
 }
 
-/// The contributors that an I/O limit is responsible for.
+/// The contributors due to an I/O limit.
 fn held(document: &Value) -> Vec<&Value> {
     list(&document["contributors"]).iter().filter(|it| it["code"] == "io_limit").collect()
 }
 
-/// A program that writes to the same disk outside of the cgroup, until it is dropped.
+/// A program writing to the same disk outside the cgroup, until it is dropped.
 struct Load(Child);
 
 impl Load {
@@ -122,7 +122,7 @@ fn an_io_limit_is_named_where_it_holds_requests_back() {
     let Some(group) = Group::new("wakepath-held-back", &folder) else {
         return not_possible("no disk whose writes a cgroup could limit", WOULD_SHOW);
     };
-    // A kernel worker writes for `sync`, and lets nothing go that a limit held back.
+    // A kernel worker writes for `sync`, and lets no held request go.
     record(&folder, &["--", "sh", "-c", "dd if=/dev/zero of=wal bs=64k count=20 2>dd.txt; sync"], 0);
     assert_eq!(released(&folder), 0);
     group.limit(Some(1_000_000));
@@ -134,7 +134,7 @@ fn an_io_limit_is_named_where_it_holds_requests_back() {
     let what = format!("{name} (1 MB/s of writes to ");
     let is_named = |it: &&Value| it["what"].as_str().is_some_and(|text| text.starts_with(&what));
     assert!(contributors.iter().all(is_named), "{contributors:?}");
-    // 20 blocks of 65,536 bytes take 1.31 s at this limit, less the part that is allowed at once and what passes while the
+    // 20 blocks of 65,536 bytes take 1.31 s at this limit, less the part allowed at once and what passes while the
     // program waits for a CPU.
     let total: u64 = contributors.iter().map(|it| number(&it["total_ns"])).sum();
     println!("held back {total} ns; by the limit 1310720000 ns; PSI of the machine {pressure:?} ns");

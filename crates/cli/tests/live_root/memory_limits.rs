@@ -37,7 +37,7 @@ impl Group {
         Some(group)
     }
 
-    /// The pages that were read again, by the kernel's own count.
+    /// The pages read again, by the kernel's own count.
     fn refaults(&self) -> u64 {
         let text = fs::read_to_string(self.0.join("memory.stat")).expect("counts");
         let count =
@@ -56,14 +56,14 @@ impl Drop for Group {
 fn a_memory_limit_is_named_where_threads_free_memory_for_it_and_nowhere_else() {
     const LIMIT: u64 = 20 << 20;
     let Some(folder) = place(WOULD_SHOW) else { return };
-    // Only pages that are on the disk can be dropped.
+    // Only pages on the disk can be dropped.
     let mut file = fs::File::create(folder.join("big")).expect("a file");
     file.write_all(&vec![7; FILE]).and_then(|()| file.sync_all()).expect("a file on the disk");
     for (limit, is_reached) in [(LIMIT, true), (1 << 40, false)] {
         let Some(group) = Group::new("wakepath-memory", limit) else {
             return not_possible("no cgroup whose memory could be limited", WOULD_SHOW);
         };
-        // From here on, the file is not in memory: pages count for the cgroup that reads them.
+        // From here on, the file is not in memory: pages count for the reading cgroup.
         let drop_pages = ["dd", "if=big", "iflag=nocache", "count=0", "status=none"];
         let command =
             std::process::Command::new(drop_pages[0]).args(&drop_pages[1..]).current_dir(&folder).status();

@@ -1,4 +1,4 @@
-//! The meaning of a name's key.
+//! A name's key: its meaning.
 
 use wakepath_event::NameSpace;
 
