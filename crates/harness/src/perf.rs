@@ -1,8 +1,10 @@
 //! `perf record` for this machine's scheduler.
 
 use std::io::ErrorKind;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::live::{self, Place, not_possible, skip};
 
@@ -10,9 +12,26 @@ use crate::live::{self, Place, not_possible, skip};
 pub const EVENTS: &str =
     "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
 
+/// A folder for a test with perf. While it exists, no other test in this program has one: two perfs share a cache, and
+/// where one of them asks for build ids, the kernel marks the other's mappings as if they had build ids too.
+pub struct PerfPlace(
+    Place,
+    #[expect(dead_code, reason = "held until the test ends")] MutexGuard<'static, ()>,
+);
+
+impl Deref for PerfPlace {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
 /// A folder in which perf may record the scheduler on all CPUs; `None`, with a printed reason, if
 /// it may not.
-pub fn place(would_show: &str) -> Option<Place> {
+pub fn place(would_show: &str) -> Option<PerfPlace> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = live::place(would_show)?;
     let tried = Command::new("perf")
         .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o"])
@@ -20,7 +39,7 @@ pub fn place(would_show: &str) -> Option<Place> {
         .args(["--", "true"])
         .output();
     match tried {
-        Ok(output) if output.status.success() => return Some(folder),
+        Ok(output) if output.status.success() => return Some(PerfPlace(folder, alone)),
         // A process that may record may also use perf.
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);

@@ -2,7 +2,7 @@
 //!
 //! wakepath reads interrupt entries and exits too, but writes no record for them; a peer with the same answers
 //! would have to record them. Here it need not, and the same holds for timers, of which wakepath keeps only those
-//! that lift a CPU limit.
+//! that lift a CPU limit, and for queued disk requests, of which it keeps only those that an I/O limit held back.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 /// The events as perf and ftrace name them, `SYSTEM:EVENT`.
-pub const RECORDED: [&str; 18] = [
+pub const RECORDED: [&str; 20] = [
     "sched:sched_switch",
     "sched:sched_waking",
     "sched:sched_wakeup_new",
@@ -29,6 +29,8 @@ pub const RECORDED: [&str; 18] = [
     "signal:signal_deliver",
     "lock:contention_begin",
     "lock:contention_end",
+    "vmscan:mm_vmscan_memcg_reclaim_begin",
+    "vmscan:mm_vmscan_memcg_reclaim_end",
 ];
 
 /// The mount point of tracefs.
@@ -66,13 +68,14 @@ mod tests {
         pieces.filter_map(|rest| rest.split_once(close)).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// The recording programs' tracepoints; programs that count latencies, or drill down, run at other times.
+    /// The recording programs' tracepoints; programs that count latencies, or drill down, run at other times, and failed
+    /// calls are recorded only where they are asked for.
     fn wakepaths(keep: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let ours = files.filter(|path| {
             let name = path.file_name().unwrap().to_string_lossy();
-            let records = !["latency.bpf.c", "drill.bpf.c"].contains(&&*name);
+            let records = !["latency.bpf.c", "drill.bpf.c", "failed.bpf.c"].contains(&&*name);
             name.ends_with(".bpf.c") && records && keep(&name)
         });
         ours.flat_map(|path| tracepoints(&fs::read_to_string(path).unwrap(), "SEC(\"tp_btf/", '"')).collect()
@@ -88,6 +91,8 @@ mod tests {
     fn peers_record_every_event_that_wakepath_writes_a_record_of() {
         let peers = RECORDED.iter().filter_map(|event| event.split_once(':'));
         let peers: BTreeSet<_> = peers.map(|(_, event)| event.to_owned()).collect();
-        assert_eq!(peers, wakepaths(|file| !["context.bpf.c", "limit.bpf.c"].contains(&file)));
+        let mut recorded = wakepaths(|file| !["context.bpf.c", "limit.bpf.c"].contains(&file));
+        assert!(recorded.remove("block_bio_queue"));
+        assert_eq!(peers, recorded);
     }
 }

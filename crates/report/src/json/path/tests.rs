@@ -369,9 +369,9 @@ fn a_script_stands_beside_its_processs_name_and_the_way_to_the_last_thread_in_th
 fn a_thread_that_had_another_name_then_has_no_script_beside_it() {
     let mut story = Story::default();
     let own = story.thread(7, 1, b"sh", 7);
-    story.name(NameSpace::Script, 7, "a.sh");
     story.then(10, own, None, SegmentKind::Running, Cause::None);
     story.add_at(10, EventKind::Rename { tid: Tid(7), comm: Comm::new(b"python3") });
+    story.add_at(11, EventKind::Name(NameSpace::Script, 7, b"a.sh".as_slice().into()));
     story.then(9, own, None, SegmentKind::Timer, Cause::None);
     let document = document(&story.finish().answer(command()));
     let names = document["contributors"].as_array().expect("a list").iter();
