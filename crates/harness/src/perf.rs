@@ -12,11 +12,10 @@ use crate::live::{self, Place, not_possible, skip};
 pub const EVENTS: &str =
     "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
 
-/// A folder for a test with perf. While it exists, no other test in this program has one: two perfs share a cache, and
-/// where one of them asks for build ids, the kernel marks the other's mappings as if they had build ids too.
+/// A folder: two perfs break their cache.
 pub struct PerfPlace(
     Place,
-    #[expect(dead_code, reason = "held until the test ends")] MutexGuard<'static, ()>,
+    #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>,
 );
 
 impl Deref for PerfPlace {
@@ -54,7 +53,6 @@ pub fn place(would_show: &str) -> Option<PerfPlace> {
 /// Runs `perf record` on all CPUs into this file, with these arguments, while a command runs.
 pub fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
     let output = Command::new("perf")
-        // `-N`: two perfs break their cache.
         .args(["record", "-q", "-N", "-a", "-m", "8M", "-o", file])
         .args(arguments)
         .arg("--")
