@@ -47,12 +47,14 @@ static __always_inline __u64 word_at(const void *address)
 }
 
 /*
- * The same thread, for loads alone. For each pointer loaded from a trusted thread, the verifier searches all the kernel's types
+ * The same object, for loads alone. For each pointer loaded from a trusted object, the verifier searches all the kernel's types
  * by name, a millisecond each; loading took a third longer.
  */
+#define FOR_LOADS(pointer, type) (bpf_ksym_exists(bpf_rdonly_cast) ? bpf_core_cast(pointer, type) : (pointer))
+
 static __always_inline struct task_struct *for_loads(struct task_struct *task)
 {
-	return bpf_ksym_exists(bpf_rdonly_cast) ? bpf_core_cast(task, struct task_struct) : task;
+	return FOR_LOADS(task, struct task_struct);
 }
 
 static __always_inline struct places *places_here(void)

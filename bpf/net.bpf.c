@@ -185,6 +185,7 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 {
+	skb = FOR_LOADS(skb, struct sk_buff);
 	return packet(skb, WP_OUT, skb->head + skb->network_header);
 }
 
@@ -192,6 +193,7 @@ SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 {
 	/* The network header's offset is set only after this tracepoint; the data begins with this header. */
+	skb = FOR_LOADS(skb, struct sk_buff);
 	return packet(skb, WP_IN, skb->data);
 }
 
@@ -232,14 +234,14 @@ static __always_inline int socket_ready(struct sock *sk)
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(sk_data_ready, struct sock *sk)
 {
-	return socket_ready(sk);
+	return socket_ready(FOR_LOADS(sk, struct sock));
 }
 
 /* Kernels before 6.3 lack this tracepoint; in later kernels, this function has it for TCP and UDP sockets. */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(sock_def_readable, struct sock *sk)
 {
-	return socket_ready(sk);
+	return socket_ready(FOR_LOADS(sk, struct sock));
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
