@@ -167,10 +167,11 @@ impl Table {
                 (kind, self.holders(OpenedObject { inode, ..socket }))
             }
             Awaited::Lock => {
-                let holder = lock_holder(&self.locks, process.pid())?;
-                // The kernel names the process that took the lock: a child may have it, or nobody.
-                Process::open(holder).ok()?;
-                ("holder", BTreeSet::from([holder]))
+                let (holder, inode) = lock_holder(&self.locks, process.pid())?;
+                // The kernel names the process by which the lock was taken: it may have ended, and left the lock to a child.
+                // Its number may belong to another process by now.
+                let has_it = Process::open(holder).and_then(|holder| holder.has_inode(inode));
+                has_it.unwrap_or(false).then_some(("holder", BTreeSet::from([holder])))?
             }
         };
         asked.extend(&found);
@@ -237,9 +238,10 @@ fn peer(tables: &[Vec<u8>; 2], inode: u64) -> Option<(&'static str, u64)> {
     all.iter().find(listens_there).map(|listener| ("listener", listener.inode))
 }
 
-/// The process that took the lock for which `waiter` waits, in the kernel's list: a waiter's line has an arrow, and
-/// the holder's line the same number before it. `None` if the process waits for none, or for several.
-fn lock_holder(locks: &str, waiter: u32) -> Option<u32> {
+/// The process by which the lock was taken for which `waiter` waits, and the file's inode number, in the kernel's list: a
+/// waiter's line has an arrow, and the holder's line the same number before it. `None` if the process waits for none, or
+/// for several.
+fn lock_holder(locks: &str, waiter: u32) -> Option<(u32, u64)> {
     // `2: -> FLOCK ADVISORY WRITE 31396 fe:00:3932 0 EOF`; the holder's line has no arrow.
     let rows = locks.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -247,13 +249,14 @@ fn lock_holder(locks: &str, waiter: u32) -> Option<u32> {
         let rest: Vec<&str> = words.collect();
         let waits = rest.first() == Some(&"->");
         let pid: i64 = rest.get(usize::from(waits) + 3)?.parse().ok()?;
-        Some((number, waits, pid))
+        let inode: u64 = rest.get(usize::from(waits) + 4)?.rsplit(':').next()?.parse().ok()?;
+        Some((number, waits, pid, inode))
     });
     let rows: Vec<_> = rows.collect();
-    let mut own = rows.iter().filter(|(_, waits, pid)| *waits && *pid == i64::from(waiter));
+    let mut own = rows.iter().filter(|(_, waits, pid, _)| *waits && *pid == i64::from(waiter));
     let (Some((number, ..)), None) = (own.next(), own.next()) else { return None };
-    let holder = rows.iter().find(|(other, waits, _)| other == number && !waits)?;
-    u32::try_from(holder.2).ok()
+    let (.., pid, inode) = rows.iter().find(|(other, waits, ..)| other == number && !waits)?;
+    Some((u32::try_from(*pid).ok()?, *inode))
 }
 
 #[cfg(test)]
@@ -271,7 +274,7 @@ mod tests {
                      4: FLOCK  ADVISORY  WRITE 800 fe:00:4 0 EOF\n\
                      4: -> FLOCK  ADVISORY  WRITE 701 fe:00:4 0 EOF\n";
         let holder = |waiter| lock_holder(locks, waiter);
-        assert_eq!([holder(702), holder(700), holder(600), holder(9)], [Some(700), None, None, None]);
+        assert_eq!([holder(702), holder(700), holder(600), holder(9)], [Some((700, 2)), None, None, None]);
         assert_eq!(holder(703), None, "an open-file lock names no process");
         assert_eq!(holder(701), None, "two of its threads wait");
         assert_eq!(lock_holder("x\n1:\n2: ->\n", 1), None);

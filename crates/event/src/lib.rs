@@ -490,14 +490,6 @@ impl NameSpace {
         };
         u32::try_from(tgid).ok().map(Tid)
     }
-
-    /// Whether the keys name processes.
-    pub const fn is_of_processes(self) -> bool {
-        matches!(
-            self,
-            Self::Program | Self::Service | Self::ServiceInstance | Self::ThreadAttribute | Self::Script
-        )
-    }
 }
 
 /// A process's mapped code.

@@ -14,7 +14,7 @@ use wakepath_event::{Attempt, AttemptObject, Comm, Tid};
 use wakepath_loaded::{AttemptId, FailedCalls};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Evidence, Row, RowKey};
+use crate::{Certainty, Evidence, Row, RowKey};
 
 /// A failure before fewer sleeps by the same thread may be chance.
 const MIN_SLEEPS: u64 = 2;
@@ -98,6 +98,15 @@ impl Row {
     /// The number of waits in the row's known calls.
     pub fn waits(&self) -> u64 {
         self.calls.values().map(|waits| waits.count).sum()
+    }
+
+    /// The certainty of the row's cause as a headline names it. The time slept may be measured; a failed call only came before
+    /// the sleeps, and a rule calls it their reason.
+    pub fn cause_certainty(&self) -> Certainty {
+        match (self.main_polling(), self.basis.certainty()) {
+            (Some(_), Certainty::Measured | Certainty::MostlyMeasured) => Certainty::Inferred,
+            (_, certainty) => certainty,
+        }
     }
 
     /// The call failing before most of the row's sleeps and most of its time, if any.

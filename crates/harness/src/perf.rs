@@ -13,10 +13,7 @@ pub const EVENTS: &str =
     "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
 
 /// A folder: two perfs break their cache.
-pub struct PerfPlace(
-    Place,
-    #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>,
-);
+pub struct PerfPlace(Place, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 impl Deref for PerfPlace {
     type Target = Path;

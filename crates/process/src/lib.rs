@@ -173,6 +173,11 @@ impl Process {
         opened::object(&self.0, descriptor)
     }
 
+    /// Whether it has a file with this inode number open.
+    pub fn has_inode(&self, inode: u64) -> Result<bool, Error> {
+        opened::has_inode(&self.0, inode)
+    }
+
     /// Its threads' living children; empty where the kernel does not list them.
     pub fn children(&self) -> Vec<u32> {
         let tasks = self.tasks().unwrap_or_default().into_iter();

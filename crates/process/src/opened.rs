@@ -52,6 +52,16 @@ pub(crate) fn object(directory: &Directory, number: u32) -> Option<OpenedObject>
     Some(OpenedObject { is_socket, device: found.st_dev, inode: found.st_ino })
 }
 
+/// Whether a descriptor has a file with this inode number, on any device: some file systems name another device than the
+/// kernel's list of locks does.
+pub(crate) fn has_inode(directory: &Directory, inode: u64) -> Result<bool, Error> {
+    let found = |number| statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty());
+    Ok(directory
+        .numbers("fd")?
+        .into_iter()
+        .any(|number| found(number).is_ok_and(|found| found.st_ino == inode)))
+}
+
 /// The access in a descriptor's `fdinfo`: its flags are octal, as `open` takes them.
 pub(crate) fn access(text: &[u8]) -> Option<Access> {
     let mut lines = text.split(|&byte| byte == b'\n');
@@ -84,6 +94,10 @@ mod tests {
         assert_eq!(access(out.as_raw_fd()), Access { reads: true, writes: true });
         let file = std::fs::File::open("/proc/self/stat").expect("a file");
         assert_eq!(find(file.as_raw_fd()), None, "a file leads to nobody");
+        let inode = std::os::unix::fs::MetadataExt::ino(&file.metadata().expect("a file"));
+        assert!(own.has_inode(inode).expect("its descriptors"));
+        drop(file);
+        assert!(!own.has_inode(inode).expect("its descriptors"));
     }
 
     #[test]

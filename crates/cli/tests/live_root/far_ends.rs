@@ -107,4 +107,10 @@ fn a_lock_of_a_file_names_its_holder_and_its_child_and_a_free_lock_nobody() {
     // The twin waits for its own child alone.
     let said = asked(&shell(&folder, "exec flock other sleep 61.6"), &folder);
     assert!(!said.contains("whose lock") && said.contains("for its child sleep ("), "{said}");
+    // The process that took the lock lives, but only its child has the file now.
+    const TAKER: &str = "import fcntl, os, time\nf = open('m', 'w')\nfcntl.flock(f, fcntl.LOCK_EX)\n\
+        if os.fork() == 0: time.sleep(61)\nf.close()\ntime.sleep(61)\n";
+    let _taker = python(&folder, TAKER);
+    let said = asked(&shell(&folder, "exec flock m true"), &folder);
+    assert!(said.contains("in flock of m") && !said.contains("whose lock"), "{said}");
 }

@@ -229,3 +229,18 @@ fn a_spin_belongs_to_the_row_of_its_thread_under_the_name_that_the_thread_had() 
     let running = |name: &[u8]| RowKey::Running(Comm::new(name));
     assert_eq!(told, BTreeMap::from([(running(b"app"), vec![3]), (running(b"late"), vec![0])]));
 }
+
+#[test]
+fn a_failed_call_as_a_rows_cause_is_inferred_though_the_sleeps_are_measured() {
+    let certainty = |failures: &[&str]| {
+        let trace = sleeps(failures);
+        found(&trace, 0, (10, 10 + 110 * failures.len() as u64), |found| {
+            let row = &found.rows[found.headline.largest.as_ref().expect("a part").row].row;
+            (row.basis.certainty(), row.cause_certainty())
+        })
+    };
+    let tried = "21 2 path=/run/ready";
+    assert_eq!(certainty(&[tried; 3]), (Certainty::Measured, Certainty::Inferred));
+    assert_eq!(certainty(&[""; 3]), (Certainty::Measured, Certainty::Measured));
+    assert_eq!(certainty(&[tried, "", ""]), (Certainty::Measured, Certainty::Measured), "once is no reason");
+}

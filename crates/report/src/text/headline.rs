@@ -38,7 +38,7 @@ pub fn headline(answer: &PathAnswer) -> Line {
     };
     line.push(Style::Normal, lead);
     line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, &part.blames));
-    let certainty = wording::certainty(finding.row.basis.certainty());
+    let certainty = wording::certainty(finding.row.cause_certainty());
     line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
     if let Some(chain) = through {
         line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));

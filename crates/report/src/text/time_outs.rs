@@ -20,7 +20,7 @@ pub fn other_reading(answer: &PathAnswer) -> Option<String> {
         count(other.timed_out.waits, "wait"),
         wording::blamed(&evidence, key, row, &part.blames),
         rough_share(part.ns, answer.window_ns()),
-        wording::certainty(row.basis.certainty()),
+        wording::certainty(row.cause_certainty()),
     ))
 }
 

@@ -231,7 +231,7 @@ impl<'a> Documents<'a> {
             is_most: largest.is_some_and(|part| part.is_most),
             total_ns,
             share: share(total_ns, self.0.window_ns()),
-            basis: blamed.map(|(_, finding)| certainty(finding.row.basis)),
+            basis: blamed.map(|(_, finding)| wording::certainty_code(finding.row.cause_certainty())),
             who: found.headline.who.as_ref().map(|who| self.who(who)),
             through: found.headline.through.as_ref().map(|chain| self.through(chain)),
             other_reading: self.other_reading(),
@@ -254,7 +254,7 @@ impl<'a> Documents<'a> {
             is_most: *is_most,
             total_ns: *ns,
             share: share(*ns, self.0.window_ns()),
-            basis: certainty(row.basis),
+            basis: wording::certainty_code(row.cause_certainty()),
         })
     }
 
