@@ -80,6 +80,11 @@ impl Attribute {
         u64_at(&self.bytes, 40) & WRITES_BACKWARD != 0
     }
 
+    /// Whether its mappings have the files' build ids.
+    pub fn asks_for_build_ids(&self) -> bool {
+        u64_at(&self.bytes, 40) & BUILD_IDS != 0
+    }
+
     pub const fn is_tracepoint(&self) -> bool {
         self.kind == 2
     }
@@ -116,6 +121,8 @@ const MAX_IDS: usize = 1 << 20;
 const USES_CLOCK: u64 = 1 << 25;
 /// `attr.write_backward`.
 const WRITES_BACKWARD: u64 = 1 << 27;
+/// `attr.build_id`.
+const BUILD_IDS: u64 = 1 << 34;
 
 impl Container {
     pub fn read(source: &impl Source, path: &Path) -> Result<Self, OpenError> {

@@ -32,6 +32,7 @@ pub(super) const FEATURE: u32 = 80;
 const COMPRESSED: u32 = 81;
 /// Whole words behind their size in bytes.
 const COMPRESSED_SIZED: u32 = 83;
+const MMAP2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
 
 impl RecordHead {
@@ -180,6 +181,8 @@ pub(super) struct Decoder {
     layouts: Vec<RecordParseInfo>,
     read_formats: Vec<u64>,
     by_id: HashMap<u64, usize>,
+    /// An event asks for build ids.
+    has_build_ids: bool,
 }
 
 impl Decoder {
@@ -199,7 +202,9 @@ impl Decoder {
         for (index, attribute) in attributes.iter().enumerate() {
             by_id.extend(attribute.ids.iter().map(|&id| (id, index)));
         }
-        Some(Self { layouts, read_formats: attributes.iter().map(|one| one.read_format).collect(), by_id })
+        let has_build_ids = attributes.iter().any(Attribute::asks_for_build_ids);
+        let read_formats = attributes.iter().map(|one| one.read_format).collect();
+        Some(Self { layouts, read_formats, by_id, has_build_ids })
     }
 
     /// The attribute index of a record's event. `None` for a sample with an unknown event; other such records have
@@ -235,6 +240,14 @@ impl Decoder {
         common.map_err(|_| SHORT)
     }
 
+    /// The head, without the mark for a build id where the record has none: while another perf asks for build ids, the kernel
+    /// marks the mappings for all. A device's number stands there instead; few build ids have another length than 16 or 20.
+    fn with_its_build_id(&self, head: RecordHead, body: &[u8]) -> RecordHead {
+        let has_it = self.has_build_ids || matches!(body.get(32), Some(16 | 20));
+        let misc = if has_it { head.misc } else { head.misc & !PERF_RECORD_MISC_MMAP_BUILD_ID };
+        if head.kind == MMAP2 { RecordHead { misc, ..head } } else { head }
+    }
+
     /// Decodes the used parts of a record.
     pub fn decode<'a>(&self, head: RecordHead, body: &'a [u8]) -> Result<Decoded<'a>, &'static str> {
         if head.kind >= OWN {
@@ -249,7 +262,7 @@ impl Decoder {
         let common = self.common(attribute, head, body)?;
         let kind = match head.kind {
             9 => self.sample(attribute, head.misc, body)?,
-            _ => non_sample(head, body, layout, common.id)?,
+            _ => non_sample(self.with_its_build_id(head, body), body, layout, common.id)?,
         };
         let number = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok());
         Ok(Decoded {
@@ -338,7 +351,8 @@ fn non_sample<'a>(
     id: Option<u64>,
 ) -> Result<RecordKind<'a>, &'static str> {
     // The crate does not check a build id's length; the kernel's have at most 20 bytes.
-    if head.misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 && body.get(32).is_none_or(|&len| len > 20) {
+    let has_build_id = head.kind == MMAP2 && head.misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0;
+    if has_build_id && body.get(32).is_none_or(|&len| len > 20) {
         return Err("its build id is longer than 20 bytes");
     }
     if head.kind == LOST_SAMPLES {

@@ -13,7 +13,8 @@ pub struct File {
     /// The requested events, as bits.
     asks: u64,
     clock: Option<u32>,
-    overwritten: bool,
+    /// Further flags in each attribute.
+    flags: u64,
 }
 
 /// `PERF_SAMPLE_`: IDENTIFIER, IP, TID, TIME, CPU; for the CPU's clock CALLCHAIN, for tracepoints RAW.
@@ -34,7 +35,7 @@ impl Default for File {
             (5, text("4.4")),
             (29, clock),
         ];
-        Self { records: Vec::new(), features, asks, clock: Some(1), overwritten: false }
+        Self { records: Vec::new(), features, asks, clock: Some(1), flags: 0 }
     }
 }
 
@@ -55,7 +56,13 @@ impl File {
 
     /// From buffers with the last records only (`perf record --overwrite`).
     pub const fn overwritten(mut self) -> Self {
-        self.overwritten = true;
+        self.flags |= 1 << 27;
+        self
+    }
+
+    /// With build ids in mappings (`perf record --buildid-mmap`).
+    pub const fn build_ids(mut self) -> Self {
+        self.flags |= 1 << 34;
         self
     }
 
@@ -264,7 +271,7 @@ impl File {
             | 1 << 18
             | 1 << 23
             | u64::from(self.clock.is_some()) << 25
-            | u64::from(self.overwritten) << 27;
+            | self.flags;
         let mut attribute = [kind, 128_u32].map(u32::to_le_bytes).concat();
         attribute.extend([config, 1, format, 0, flags].map(u64::to_le_bytes).concat());
         attribute.resize(92, 0);

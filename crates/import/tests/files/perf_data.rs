@@ -309,6 +309,7 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
     };
     const BUILD_ID: u16 = 1 << 14;
     let file = two_cpus(|file| file)
+        .build_ids()
         .plain(10, BUILD_ID, &map(5), (102, 0, 7, 7))
         .plain(10, BUILD_ID, &map(1), (102, 0, 7, 7))
         .sample(EventType::CpuClock, 1, (103, 0, 7, 7), 0x9000, &chain)
@@ -327,6 +328,41 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
     let Mapping { tgid, from, to, offset, build_id, path } = &mappings[0];
     assert_eq!((mappings.len(), tgid.0, *from, *to, *offset), (1, 7, 0x4000, 0x5000, 0x2000));
     assert_eq!((&**build_id, &**path), (&b"abcd"[..], &b"/bin/here"[..]));
+}
+
+#[test]
+fn a_mapping_marked_by_the_kernel_for_another_perf_has_no_build_id() {
+    const BUILD_ID: u16 = 1 << 14;
+    // A device's numbers, an inode and its generation; or an id's length, and the id.
+    let map = |word: u32, rest: [u64; 2]| {
+        let mut map = [7_u32, 7].map(u32::to_le_bytes).concat();
+        map.extend([0x4000_u64, 0x1000, 0].map(u64::to_le_bytes).concat());
+        map.extend([word, 1].map(u32::to_le_bytes).concat());
+        map.extend(rest.map(u64::to_le_bytes).concat());
+        map.extend([5_u32, 2].map(u32::to_le_bytes).concat());
+        map.extend(b"/bin/here\0");
+        map
+    };
+    let ids = |file: File, word: u32| -> (Vec<Vec<u8>>, usize) {
+        let file = file.plain(10, BUILD_ID, &map(word, [77, 9]), (102, 0, 7, 7));
+        // A task's switch by perf has the same bit for another fact.
+        let (events, damages) = read(&file.plain(14, BUILD_ID, &[], (103, 0, 7, 7)));
+        let ids = events.iter().filter_map(|event| match &event.kind {
+            EventKind::Mapping(mapping) => Some(mapping.build_id.to_vec()),
+            _ => None,
+        });
+        (ids.collect(), damages.len())
+    };
+    let id = [&1_u32.to_le_bytes()[..], &77_u64.to_le_bytes(), &9_u64.to_le_bytes()].concat();
+    for (word, plain, asking) in [
+        (254, (vec![vec![]], 0), (vec![], 1)),
+        (8, (vec![vec![]], 0), (vec![id[..8].to_vec()], 0)),
+        (20, (vec![id.clone()], 0), (vec![id.clone()], 0)),
+        (16, (vec![id[..16].to_vec()], 0), (vec![id[..16].to_vec()], 0)),
+    ] {
+        assert_eq!(ids(two_cpus(|file| file), word), plain, "{word}: no event asks for build ids");
+        assert_eq!(ids(two_cpus(|file| file).build_ids(), word), asking, "{word}: an event asks for them");
+    }
 }
 
 #[test]
