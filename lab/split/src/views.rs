@@ -182,9 +182,7 @@ impl HostViews {
             EventKind::Mark(Mark::Command { tgid, .. } | Mark::Target(tgid)) if !has_process(tgid) => {
                 return None;
             }
-            EventKind::Name(space, key, _)
-                if space.is_of_processes() && !space.process(*key).is_some_and(|tgid| has_process(&tgid)) =>
-            {
+            EventKind::Name(space, key, _) if space.process(*key).is_some_and(|tgid| !has_process(&tgid)) => {
                 return None;
             }
             // The recorder and the executed code do not matter to a path.
