@@ -47,6 +47,9 @@ impl Call {
     /// `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
     pub const SENDS: [u32; 6] = [1, 20, 40, 44, 46, 307];
 
+    /// `msync`, `fsync`, `fdatasync`, `sync`, `sync_file_range` and `syncfs`, which wait until written data is on the disk.
+    pub const FLUSHES: [u32; 6] = [26, 74, 75, 162, 277, 306];
+
     /// Whether the call waits only for its timer.
     pub fn is_sleep(&self) -> bool {
         Self::SLEEPS.contains(&self.number) || self.set() == Some(Self::EMPTY_SET)

@@ -51,6 +51,12 @@ impl BasisMix {
         self.ambiguous += other.ambiguous;
     }
 
+    /// The sum with another.
+    pub fn with(mut self, other: Self) -> Self {
+        self.add_mix(other);
+        self
+    }
+
     /// A summary, which never claims more than holds for 99% of the time.
     pub fn certainty(self) -> Certainty {
         let total = self.measured + self.sampled + self.inferred + self.ambiguous;

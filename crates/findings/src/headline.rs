@@ -7,7 +7,7 @@ use wakepath_critical_path::Hang;
 use crate::chain::chain;
 use crate::time_outs::awaited;
 use crate::who::doers;
-use crate::{Awaited, Chain, Doers, Evidence, Row, RowKey, Who};
+use crate::{Awaited, Certainty, Chain, Doers, Evidence, Row, RowKey, Who};
 
 /// The first sentence about a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,16 @@ impl<'a> LastWaits<'a> {
 pub struct LargestPart {
     /// The row's index.
     pub row: usize,
+    /// The row with the same disk's other waits, whose time is in `ns` too.
+    pub also: Option<usize>,
     /// The blamed time, ns.
     pub ns: u64,
     /// Own threads spent it while the window's own thread waited for them.
     pub by_others: bool,
     /// It took more than half the window.
     pub is_most: bool,
+    /// The certainty of its cause.
+    pub certainty: Certainty,
     /// The first thing to name in a sentence.
     pub blames: Blames,
 }
@@ -129,14 +133,20 @@ pub(crate) fn largest_part(evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) -> O
 fn largest_of(rows: &[(RowKey, Row)], window_ns: u64) -> Option<LargestPart> {
     let parts = rows.iter().enumerate().flat_map(|(place, (key, row))| {
         let of_others = if key.is_of_doers() { row.total_ns.saturating_sub(row.own_ns) } else { 0 };
-        let part = move |ns, by_others| LargestPart {
+        let also = rows.iter().position(|(other, _)| key.is_disk_of(other));
+        let also_ns = also.map_or(0, |also| rows[also].1.total_ns);
+        let certainty =
+            also.map_or_else(|| row.cause_certainty(), |also| row.basis.with(rows[also].1.basis).certainty());
+        let part = move |ns, also, by_others| LargestPart {
             row: place,
+            also,
             ns,
             by_others,
             is_most: ns > window_ns / 2,
+            certainty,
             blames: Blames::Key,
         };
-        [part(row.total_ns - of_others, false), part(of_others, true)]
+        [part(row.total_ns - of_others + also_ns, also, false), part(of_others, None, true)]
     });
     // Among equal parts, the first.
     parts.filter(|part| part.ns > 0).min_by_key(|part| Reverse(part.ns))
@@ -162,10 +172,12 @@ fn blames(evidence: &Evidence<'_>, key: &RowKey, row: &Row, by_others: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows;
     use crate::testing::{FUTEX, Story, call};
+    use crate::{DiskUse, rows};
     use wakepath_clock::Stamp;
-    use wakepath_critical_path::{Cause, Killed, LockCause, SegmentKind, SignalCause, SignalSender, Via};
+    use wakepath_critical_path::{
+        Basis, Cause, Killed, LockCause, SegmentKind, SignalCause, SignalSender, Via,
+    };
     use wakepath_event::{Comm, SignalEffect};
     use wakepath_wait_graph::ThreadIndex;
 
@@ -180,7 +192,7 @@ mod tests {
             largest_of(rows, window_ns)
                 .map(|part| (rows[part.row].0.clone(), part.ns, part.by_others, part.is_most))
         };
-        let (ran, disk) = (RowKey::Running(name), RowKey::Disk(None));
+        let (ran, disk) = (RowKey::Running(name), RowKey::Disk(None, DiskUse::Flush));
         // The thread itself ran for 25 of 60 ns; a disk's time is not split by thread.
         let rows = [(ran.clone(), row(60, 25)), (disk.clone(), row(40, 10))];
         assert_eq!(told(&rows, 100), Some((disk.clone(), 40, false, false)));
@@ -192,6 +204,31 @@ mod tests {
         assert_eq!(told(&rows, 100), Some((ran, 50, false, false)));
         assert_eq!(told(&[(disk, row(0, 0))], 0), None);
         assert_eq!(told(&[], 0), None);
+    }
+
+    #[test]
+    fn both_uses_of_a_disk_are_a_single_part() {
+        let sda = |use_of| RowKey::Disk(Some(8 << 20), use_of);
+        let told = |rows: &[(RowKey, Row)]| {
+            let part = largest_of(rows, 100).expect("a part");
+            (part.row, part.also, part.ns, part.is_most, part.certainty)
+        };
+        let by = |basis: Basis, ns| {
+            let mut row = row(ns, 0);
+            row.basis.add(basis, ns);
+            row
+        };
+        let ran = (RowKey::Running(Comm::new(b"app")), by(Basis::Measured, 40));
+        let flushed = || (sda(DiskUse::Flush), by(Basis::Measured, 35));
+        let read = (sda(DiskUse::Transfer), by(Basis::Ambiguous, 25));
+        let both = [ran.clone(), flushed(), read.clone()];
+        assert_eq!(told(&both), (1, Some(2), 60, true, Certainty::PartlyAmbiguous));
+        let of_another = [ran.clone(), flushed(), (RowKey::Disk(Some(7), DiskUse::Transfer), read.1.clone())];
+        assert_eq!(told(&of_another), (0, None, 40, false, Certainty::Measured));
+        let alone = [flushed(), ran];
+        assert_eq!(told(&alone[..1]), (0, None, 35, false, Certainty::Measured));
+        let first_read = [read, (sda(DiskUse::Flush), by(Basis::Measured, 5))];
+        assert_eq!(told(&first_read), (0, Some(1), 30, false, Certainty::Ambiguous));
     }
 
     /// The path of a thread that waited 100 ns for a lock, through time-outs if `timed_out`. The lock's holder

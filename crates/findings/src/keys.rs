@@ -64,7 +64,7 @@ pub enum RowKey {
     /// The thread that made the call, by running: threads with many names make calls. A row on the first screen has
     /// the thread's name instead.
     Caller,
-    /// Own threads with this name ran.
+    /// Own threads with this name ran; in a path's rows, the threads of a pool share the name without their number.
     Running(Comm),
     /// Interrupts took the CPU from own threads.
     Interrupts,
@@ -75,7 +75,7 @@ pub enum RowKey {
     /// A CPU limit held own threads.
     CpuLimit(Option<UnitLimit>),
     /// A disk, by major << 20 | minor.
-    Disk(Option<u32>),
+    Disk(Option<u32>, DiskUse),
     /// An I/O limit held disk requests back.
     IoLimit(IoLimit),
     /// A timer for which own threads slept, or which ended a wait in an unknown call.
@@ -139,10 +139,27 @@ impl RowKey {
         matches!(self, Self::Process(..) | Self::Thread(..))
     }
 
+    /// Whether the other key has the same disk's other waits.
+    pub fn is_disk_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Disk(disk, _), Self::Disk(of, _)) => disk == of && self != other,
+            _ => false,
+        }
+    }
+
     /// Whether a timer ended the row's waits.
     pub const fn ends_by_timer(&self) -> bool {
         matches!(self, Self::Timer | Self::TimedOut(_) | Self::TimeOutOrTimer)
     }
+}
+
+/// What a wait for a disk was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiskUse {
+    /// Data had to be on the disk: `fsync` and the like.
+    Flush,
+    /// Anything else: a read, a write, a page fault.
+    Transfer,
 }
 
 /// The missing event in a timed-out wait.

@@ -19,6 +19,7 @@ mod open_waits;
 mod path_findings;
 mod polling;
 mod rows;
+mod sleep_loop;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -36,7 +37,9 @@ pub use far_ends::{OpenChain, OpenEnd, Way, open_chains};
 pub use groups::PerGroup;
 pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};
 pub use idleness::Pools;
-pub use keys::{Activity, Blamed, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName};
+pub use keys::{
+    Activity, Blamed, DiskUse, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName,
+};
 pub use method::Method;
 pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
@@ -44,6 +47,7 @@ pub use open_waits::{
 pub use path_findings::{Finding, PathFindings};
 pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
+pub use sleep_loop::SleepLoop;
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};
 pub use time_outs::{Awaited, OtherReading, joined_if_alike};

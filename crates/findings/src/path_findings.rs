@@ -91,7 +91,7 @@ fn shown(rows: &[(RowKey, Row)], window_ns: u64) -> usize {
 impl Finding {
     fn new(evidence: &Evidence<'_>, spins: &Spins, key: RowKey, row: Row) -> Self {
         let names: BTreeSet<Comm> = match &key {
-            RowKey::Running(comm) => BTreeSet::from([*comm]),
+            RowKey::Running(_) => row.users.keys().copied().collect(),
             RowKey::Process(..) => {
                 let ran = evidence.ran().filter(|(thread, ..)| row.threads.contains(thread));
                 ran.map(|(_, comm, ..)| comm).collect()
@@ -116,10 +116,17 @@ impl Finding {
         parts
     }
 
-    /// The samples worth a line; the window in ns.
-    pub fn sampled(&self, window_ns: u64) -> impl Iterator<Item = &Tally> {
-        let is_large = self.row.total_ns as f64 >= window_ns as f64 * MIN_SAMPLED_SHARE;
-        self.ran.iter().map(|(_, ran)| ran).filter(move |ran| is_large && ran.is_enough())
+    /// The samples worth a line; the window in ns. Those of a pool's threads are a single line.
+    pub fn sampled(&self, window_ns: u64) -> Vec<Tally> {
+        if (self.row.total_ns as f64) < window_ns as f64 * MIN_SAMPLED_SHARE {
+            return Vec::new();
+        }
+        let all = self.ran.iter().map(|(_, ran)| ran.clone());
+        let lines: Vec<Tally> = match self.key {
+            RowKey::Running(_) => all.reduce(Tally::with).into_iter().collect(),
+            _ => all.collect(),
+        };
+        lines.into_iter().filter(Tally::is_enough).collect()
     }
 
     /// Whether the parts say more than the key.
@@ -201,7 +208,7 @@ mod tests {
         let mut story = checkout();
         story.stacks = checkout_stacks(&story.path);
         let found = PathFindings::new(&story.evidence(), LastWaits::default(), None);
-        let lines = |row: usize, window_ns| found.rows[row].sampled(window_ns).count();
+        let lines = |row: usize, window_ns| found.rows[row].sampled(window_ns).len();
         let (running_ns, window_ns) = (found.rows[1].row.total_ns, story.evidence().window_ns());
         assert_eq!((found.rows[1].ran[0].1.total(), found.rows[3].ran[0].1.total()), (24, 3));
         assert_eq!((lines(1, window_ns), lines(3, window_ns)), (1, 0));

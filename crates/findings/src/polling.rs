@@ -156,10 +156,10 @@ impl Spins {
 
     /// The calls failing again and again while a row's threads ran, the most frequent first; empty for other rows.
     pub(crate) fn in_row(&self, key: &RowKey, row: &Row) -> Vec<Spinning> {
-        let RowKey::Running(comm) = key else { return Vec::new() };
+        let RowKey::Running(_) = key else { return Vec::new() };
         let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
         for ((thread, name), calls) in &self.0 {
-            if name != comm || !row.threads.contains(thread) {
+            if !row.users.contains_key(name) || !row.threads.contains(thread) {
                 continue;
             }
             for (failure, stretches) in calls {

@@ -16,13 +16,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_critical_path::{Responsible, Segment, SegmentKind};
 use wakepath_event::{Comm, Tid};
-use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
+use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, pool_family, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::polling::{Attempts, polling};
+use crate::sleep_loop::sleep_loop;
 use crate::{
-    Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, Polling, RowKey, Sites, ThreadName,
-    Tried,
+    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, PartKey, Polling, RowKey, Sites,
+    SleepLoop, ThreadName, Tried,
 };
 use classes::{Class, Sum, classes, classified};
 
@@ -41,6 +42,8 @@ pub struct Row {
     pub calls: BTreeMap<CallName, Waits>,
     /// The calls failing before its sleeps, most time first.
     pub polling: Vec<Polling>,
+    /// The loop behind its sleeps, if these are processes.
+    pub sleep_loop: Option<SleepLoop>,
     /// Waits for a disk in unrecorded system calls, perhaps in page faults.
     pub in_unknown_calls: Waits,
     /// Code sites where these waits began.
@@ -120,8 +123,7 @@ pub(crate) fn rows_of_call(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
 }
 
 fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
-    let mut builder =
-        RowBuilder { evidence, rows: HashMap::new(), attempts: HashMap::new(), own: HashMap::new() };
+    let mut builder = RowBuilder::new(evidence, of_call);
     for (class, sum) in classes(evidence, of_call) {
         builder.add(&class, sum);
     }
@@ -131,6 +133,9 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
             row.polling = polling(evidence.recorded.failed_calls(), &attempts, row.waits());
         }
     }
+    if !of_call && let Some(row) = rows.get_mut(&RowKey::Timer) {
+        row.sleep_loop = sleep_loop(evidence, row);
+    }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));
     rows
@@ -138,8 +143,7 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
 
 /// Calls `each` for the segments whose time a row of a path has, in path order.
 pub(crate) fn segments_in_row(evidence: &Evidence<'_>, wanted: &RowKey, mut each: impl FnMut(&Segment)) {
-    let mut builder =
-        RowBuilder { evidence, rows: HashMap::new(), attempts: HashMap::new(), own: HashMap::new() };
+    let mut builder = RowBuilder::new(evidence, false);
     let mut known: HashMap<Class, bool> = HashMap::new();
     for (class, segment) in classified(evidence) {
         if *known.entry(class).or_insert_with(|| builder.key_of(&class) == *wanted) {
@@ -150,6 +154,8 @@ pub(crate) fn segments_in_row(evidence: &Evidence<'_>, wanted: &RowKey, mut each
 
 struct RowBuilder<'a> {
     evidence: &'a Evidence<'a>,
+    /// The path is a call's.
+    of_call: bool,
     rows: HashMap<RowKey, Row>,
     /// The sleeps behind failed calls.
     attempts: HashMap<RowKey, Attempts>,
@@ -157,7 +163,11 @@ struct RowBuilder<'a> {
     own: HashMap<ThreadIndex, bool>,
 }
 
-impl RowBuilder<'_> {
+impl<'a> RowBuilder<'a> {
+    fn new(evidence: &'a Evidence<'a>, of_call: bool) -> Self {
+        Self { evidence, of_call, rows: HashMap::new(), attempts: HashMap::new(), own: HashMap::new() }
+    }
+
     fn add(&mut self, class: &Class, sum: Sum) {
         let evidence = self.evidence;
         let (thread, user) = self.threads_of(class);
@@ -249,6 +259,7 @@ impl RowBuilder<'_> {
 
     fn key(&mut self, class: &Class, thread: Option<ThreadInfo>, user: Option<ThreadIndex>) -> RowKey {
         let evidence = self.evidence;
+        let by_kernel = thread.is_some_and(|thread| thread.kernel);
         if let Some(ender) = class.ender {
             let other = evidence.thread(ender.thread);
             return if self.is_own(ender.thread) {
@@ -266,7 +277,7 @@ impl RowBuilder<'_> {
         if let Some(kernel) = thread.filter(|thread| thread.kernel && class.kind != SegmentKind::BlockDevice)
         {
             if let Some(device) = class.user.and_then(|user| user.disk) {
-                return RowKey::Disk(device);
+                return RowKey::Disk(device, disk_use(class, true));
             }
             if is_on_cpu(class.kind) && class.kind != SegmentKind::Throttled {
                 return RowKey::KernelThread(worker_family(kernel.comm));
@@ -274,7 +285,8 @@ impl RowBuilder<'_> {
         }
         let by_timer = |flow, purpose| RowKey::SentByTimer(evidence.slow_end(flow, purpose), purpose);
         match class.kind {
-            SegmentKind::Running => RowKey::Running(class.comm),
+            SegmentKind::Running if self.of_call => RowKey::Running(class.comm),
+            SegmentKind::Running => RowKey::Running(pool_family(class.comm)),
             SegmentKind::Runnable => RowKey::Cpu,
             SegmentKind::Throttled => RowKey::CpuLimit(evidence.cpu_limit(class.thread)),
             SegmentKind::Interrupted => RowKey::Interrupts,
@@ -290,11 +302,11 @@ impl RowBuilder<'_> {
                 _ => RowKey::Timer,
             },
             SegmentKind::BlockDevice => match class.responsible {
-                Responsible::Disk { device, .. } => RowKey::Disk(device),
+                Responsible::Disk { device, .. } => RowKey::Disk(device, disk_use(class, by_kernel)),
                 Responsible::IoLimit { cgroup, device, reads } => {
                     RowKey::IoLimit(evidence.io_limit(cgroup, device, reads))
                 }
-                _ => RowKey::Disk(None),
+                _ => RowKey::Disk(None, disk_use(class, by_kernel)),
             },
             SegmentKind::Network => match class.responsible {
                 Responsible::Flow(_) if class.call.is_some_and(CallKey::waits_for_window) => {
@@ -321,8 +333,8 @@ impl RowBuilder<'_> {
     fn part(&self, row: &RowKey, class: &Class, by_kernel: bool) -> PartKey {
         let activity = || self.evidence.activity(class.kind, class.responsible, class.thread);
         match (row, class.responsible) {
-            (RowKey::Disk(_), Responsible::Disk { .. }) | (RowKey::Lock, _) => PartKey::Activity(activity()),
-            (RowKey::Disk(_), _) if by_kernel => PartKey::KernelThreads,
+            (RowKey::Disk(..), Responsible::Disk { .. }) | (RowKey::Lock, _) => PartKey::Activity(activity()),
+            (RowKey::Disk(..), _) if by_kernel => PartKey::KernelThreads,
             (RowKey::Cpu, _) => PartKey::Activity(self.cpu(class)),
             // The call says nothing of why it did not go on.
             (key, _) if key.is_of_others() && class.kind == SegmentKind::Stopped => {
@@ -411,6 +423,12 @@ impl RowBuilder<'_> {
     }
 }
 
+/// The use of a disk in a class's wait. `by_kernel`: a kernel thread works for the waiting thread.
+fn disk_use(class: &Class, by_kernel: bool) -> DiskUse {
+    let call = if by_kernel { class.user.and_then(|user| user.call) } else { class.call };
+    if call.is_some_and(CallKey::flushes) { DiskUse::Flush } else { DiskUse::Transfer }
+}
+
 /// Whether a thread had a CPU, or could have used one.
 const fn is_on_cpu(kind: SegmentKind) -> bool {
     matches!(
@@ -471,7 +489,7 @@ mod tests {
         let expected = [
             (limit(None, None), 40),
             (limit(Some("shop"), Some(1000)), 40),
-            (RowKey::Disk(Some(8 << 20)), 20),
+            (RowKey::Disk(Some(8 << 20), DiskUse::Flush), 20),
             (RowKey::Running(Comm::new(b"app")), 2),
         ];
         assert_eq!(sums, expected);
@@ -486,6 +504,46 @@ mod tests {
         let evidence = story.evidence();
         let total: u64 = rows(&evidence).iter().map(|(_, row)| row.total_ns).sum();
         assert_eq!(total, evidence.window_ns());
+    }
+
+    #[test]
+    fn waits_for_a_disk_in_flushes_are_a_row_of_their_own_also_through_kernel_threads() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let jbd2 = story.thread(9, 2, b"jbd2/sda1-8", 2);
+        for (number, ns) in [(74, 10), (0, 5), (75, 3), (1, 2)] {
+            let wait = story.wait(ns + 1, own, None, call(number, 5), Via::Wakeup, jbd2);
+            story.then(ns, jbd2, Some(wait), SegmentKind::BlockDevice, disk(false));
+            story.then(1, jbd2, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        story.then(4, own, None, SegmentKind::BlockDevice, disk(false)).call = Some(call(306, 0));
+        story.then(6, own, None, SegmentKind::BlockDevice, disk(false));
+        let story = story.finish();
+        let rows = rows(&story.evidence());
+        let sums: Vec<_> = rows.iter().map(|(key, row)| (key.clone(), row.total_ns)).collect();
+        let sda = |use_of| RowKey::Disk(Some(8 << 20), use_of);
+        assert_eq!(sums, [(sda(DiskUse::Flush), 19), (sda(DiskUse::Transfer), 15)]);
+    }
+
+    #[test]
+    fn the_threads_of_a_pool_share_a_row_of_a_path_and_not_of_a_call() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        for (tid, name, ns) in [(8, b"worker-0", 10), (9, b"worker-1", 30), (10, b"worker3x", 5)] {
+            let worker = story.thread_of(7, tid, 1, name, 7);
+            let wait = story.wait(ns, own, None, call(FUTEX, 3), Via::Wakeup, worker);
+            story.then(ns, worker, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        let sums = |rows: Vec<(RowKey, Row)>| -> Vec<_> {
+            rows.into_iter().map(|(key, row)| (key, row.total_ns, row.threads.len())).collect()
+        };
+        let ran = |name: &[u8], ns, threads| (RowKey::Running(Comm::new(name)), ns, threads);
+        let evidence = story.evidence();
+        assert_eq!(sums(super::rows(&evidence)), [ran(b"worker-", 40, 2), ran(b"worker3x", 5, 1)]);
+        let by = |name: &[u8], ns| (RowKey::Thread(Comm::new(name), EndedBy::WakeUp), ns, 1);
+        let of_call = sums(rows_of_call(&evidence));
+        assert_eq!(of_call, [by(b"worker-1", 30), by(b"worker-0", 10), by(b"worker3x", 5)]);
     }
 
     #[test]

@@ -71,6 +71,19 @@ impl Tally {
         }
     }
 
+    /// The sum with another.
+    pub fn with(mut self, other: Self) -> Self {
+        self.total += other.total;
+        for (function, (count, callers)) in other.functions {
+            let (sum, of_callers) = self.functions.entry(function).or_default();
+            *sum += count;
+            for (caller, count) in callers {
+                *of_callers.entry(caller).or_default() += count;
+            }
+        }
+        self
+    }
+
     /// The number of samples or waits, including unknown functions.
     pub const fn total(&self) -> u64 {
         self.total
@@ -108,6 +121,25 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_has_both_counts_of_a_function_and_its_callers() {
+        let story = crate::testing::checkout();
+        let evidence = story.evidence();
+        let mut sites = evidence.ran();
+        let (.., site, _) = sites.next().expect("a sample");
+        let tally = |count| {
+            let mut tally = Tally::default();
+            tally.add(site, count);
+            tally
+        };
+        let mut unknown = Tally::default();
+        unknown.add_sites(evidence.stacks, &Sites::from([(None, 3)]));
+        let sum = tally(2).with(tally(5)).with(unknown);
+        assert_eq!((sum.total(), sum.seen()), (10, tally(7).seen()));
+        let callers = |tally: &Tally| tally.functions.values().cloned().collect::<Vec<_>>();
+        assert_eq!(callers(&sum), callers(&tally(7)));
+    }
     use crate::testing::{checkout, checkout_stacks, function};
 
     fn site(name: &str, line: u32, caller: Caller) -> Site {

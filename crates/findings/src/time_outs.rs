@@ -123,6 +123,7 @@ fn blame_the_same((first, first_blames): BlamedRow<'_>, (second, second_blames):
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Certainty;
     use crate::testing::{FUTEX, Story, call, disk};
     use wakepath_critical_path::{Via, WaitId};
 
@@ -311,8 +312,15 @@ mod tests {
             let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
             let of_path = rows(&evidence);
             let place = |wanted: &RowKey| of_path.iter().position(|(key, _)| key == wanted).expect("a row");
-            let blame =
-                |row, ns| LargestPart { row, ns, by_others: false, is_most: true, blames: Blames::Key };
+            let blame = |row, ns| LargestPart {
+                row,
+                also: None,
+                ns,
+                by_others: false,
+                is_most: true,
+                certainty: Certainty::Measured,
+                blames: Blames::Key,
+            };
             let given = |first: Option<LargestPart>| {
                 other_reading(first.as_ref(), &of_path, &evidence, sum).is_some()
             };

@@ -75,6 +75,11 @@ impl CallKey {
         Call::SLEEPS.contains(&self.number) || self.set.is_some_and(|(_, set)| set == Call::EMPTY_SET)
     }
 
+    /// Whether the call waits until data is on the disk.
+    pub fn flushes(self) -> bool {
+        Call::FLUSHES.contains(&self.number)
+    }
+
     /// The end of a wait in this call, if a timer ended it.
     pub fn timer_end(self) -> TimerEnd {
         match self.end {

@@ -49,7 +49,7 @@ pub use script::Script;
 pub use stacks::{Caller, Frame, Site, SiteId, Stack, Stacks};
 pub use survey::{Command, Counts, FrameCounts, OtherHost, Session, Survey};
 pub use syscall::CallSet;
-pub use thread::{ThreadInfo, worker_family};
+pub use thread::{ThreadInfo, pool_family, worker_family};
 pub use unit::Unit;
 pub use user_marks::{Stretch, StretchEnd, StretchKind, Stretches, UserMarks};
 pub use wall_clock::WallClock;

@@ -175,5 +175,16 @@ pub fn worker_family(comm: Comm) -> Comm {
     if number.first().is_some_and(u8::is_ascii_digit) { Comm::new(&name[..slash]) } else { comm }
 }
 
+/// The name that a pool's threads share: `GC Thread#` for `GC Thread#0`, `worker-` for `worker-12`. A number without a
+/// separator before it may belong to the name (`python3`), and stays.
+pub fn pool_family(comm: Comm) -> Comm {
+    let name = comm.bytes();
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let family = &name[..name.len() - digits];
+    let is_separated = family.last().is_some_and(|byte| b"#-_ :/".contains(byte));
+    let has_letters = family.iter().any(u8::is_ascii_alphabetic);
+    if digits > 0 && is_separated && has_letters { Comm::new(family) } else { comm }
+}
+
 #[cfg(test)]
 mod tests;

@@ -74,7 +74,7 @@ fn kind(of: &ProblemKind) -> String {
             format!("the machine was suspended for {}; no figure contains that time", duration(*ns))
         }
         ProblemKind::Stolen(ns) => format!(
-            "the hypervisor took up to {} of CPU time, which may be counted as running here",
+            "running time may be up to {} too long: the hypervisor had the CPU meanwhile",
             duration(*ns)
         ),
         ProblemKind::StackCache(counts) => format!(
@@ -161,7 +161,7 @@ fn on_path(problem: &OnPath) -> String {
             format!("{} could not be explained with certainty", duration(ns))
         }
         OnPath::PerhapsLate(Share { ns, .. }) => format!(
-            "up to {} of the waits for timers and devices may be stolen: the hypervisor took that from the CPUs of their interrupts",
+            "waits for timers and devices may be up to {} too long: the hypervisor had the CPUs that were to end them",
             duration(ns)
         ),
     }

@@ -17,7 +17,7 @@ use wakepath_event::{
     CgroupId, Comm, Context, Damage, DamageKind, FlowId, LostRecords, SignalEffect, StackCounts, Tid,
 };
 use wakepath_findings::testing::checkout;
-use wakepath_findings::{EndedBy, Expected, Row, RowKey};
+use wakepath_findings::{DiskUse, EndedBy, Expected, Row, RowKey};
 use wakepath_loaded::Object;
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
@@ -334,7 +334,8 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Hypervisor,
         RowKey::Cpu,
         RowKey::CpuLimit(None),
-        RowKey::Disk(Some(8 << 20)),
+        RowKey::Disk(Some(8 << 20), DiskUse::Flush),
+        RowKey::Disk(Some(8 << 20), DiskUse::Transfer),
         RowKey::IoLimit(evidence.io_limit(CgroupId(7), 8 << 20, false)),
         RowKey::Timer,
         RowKey::TimedOut(Expected::Answer),

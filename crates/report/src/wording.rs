@@ -18,8 +18,8 @@ pub use failed_call::{attempt_object, polling_line, polling_row, spinning_line};
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{
-    blamed, blamed_code, cause, certainty, certainty_code, doing, end, leaf, node_thread, part, responsible,
-    row,
+    blamed, blamed_code, cause, certainty, certainty_code, collects_garbage, doing, end, leaf, node_thread,
+    part, responsible, row,
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
 pub(crate) use script::threads_title;

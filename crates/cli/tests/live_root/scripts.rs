@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wakepath_harness::live::{document, list, place, program, record};
 
 const SECRET: &str = "xyzzy-SECRET";
@@ -129,4 +129,26 @@ fn the_headline_names_the_way_to_the_last_process() {
     let (_, screen) = record(&folder, &["--", "sh", "direct.sh"], 0);
     assert!(!screen.split("\n2").next().expect("a sentence").contains("through"), "{screen}");
     assert_eq!(document(&folder, &["path"])["headline"].get("through"), None);
+}
+
+#[test]
+fn a_loop_says_what_ran_between_its_sleeps() {
+    let Some(folder) = place("what a script polls with is named") else { return };
+    write(&folder, "wait.sh", "for i in 1 2 3 4 5 6; do test -e ready || env false; sleep 0.2; done\ntrue\n");
+    // The twin: as many sleeps, and nothing between them. What runs before and behind them is not between.
+    write(
+        &folder,
+        "idle.sh",
+        "for i in 1 2 3 4 5 6; do env false; done\nfor i in 1 2 3 4 5 6; do sleep 0.2; done\nenv false\n",
+    );
+    for (script, between) in [("wait.sh", json!(["false"])), ("idle.sh", json!([]))] {
+        let (_, screen) = record(&folder, &["--", "sh", script], i32::from(script == "idle.sh"));
+        let path = document(&folder, &["path"]);
+        let row = list(&path["rows"]).iter().find(|row| row["code"] == "timer").unwrap_or(&Value::Null);
+        assert_eq!(row["between"], between, "{script}: {screen}");
+        let sentence = screen.split("\n2").next().expect("a sentence").replace('\n', " ");
+        let says = "sleeping until a timer between runs of false";
+        assert_eq!(sentence.contains(says), script == "wait.sh", "{screen}");
+        assert!(sentence.contains("sleeping until a timer"), "{screen}");
+    }
 }

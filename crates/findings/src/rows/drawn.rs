@@ -182,10 +182,9 @@ fn rows_of_a_path_have_the_time_of_each_kind() {
           end 23 {} {}: EndKey { activity: Some(Activity { kind: Timer, blamed: Cause(Timer) }), call: Some(35), thread: None }
           end 22 {} {None: 1}: EndKey { activity: Some(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) }), call: Some(74), thread: None }
           end 53 {} {None: 1}: EndKey { activity: Some(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) }), call: Some(202), thread: None }
-        Disk(Some(8388608)): 341, own 21, stretches 4, users ["\"app\" 341"], threads [0, 5]
-          processes [7] through {"jbd2/sda1-8"} sites {None: 2} unknown calls (0, 11)
+        Disk(Some(8388608), Flush): 330, own 10, stretches 3, users ["\"app\" 330"], threads [0, 5]
+          processes [7] through {"jbd2/sda1-8"} sites {None: 2} unknown calls (0, 0)
           part 310: Activity(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) })
-          part 11: Activity(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: true }) })
           part 20: KernelThreads
           call CallName { number: 74, object: Some(File("orders.db")) }: 1 waits, 10
           call CallName { number: 74, object: Some(Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))) }: 1 waits, 320
@@ -213,7 +212,7 @@ fn rows_of_a_path_have_the_time_of_each_kind() {
           part 17: Activity(Activity { kind: Running, blamed: Cause(Itself) })
           call CallName { number: 202, object: None }: 1 waits, 17
           end 17 {} {}: EndKey { activity: None, call: Some(202), thread: None }
-        Disk(None): 12, own 12, stretches 1, users ["\"app\" 12"], threads [0]
+        Disk(None, Transfer): 12, own 12, stretches 1, users ["\"app\" 12"], threads [0]
           processes [7] through {} sites {} unknown calls (0, 12)
           part 12: Activity(Activity { kind: BlockDevice, blamed: Cause(Itself) })
         SentByTimer(Some(Endpoint { protocol: 6, address: 10.0.0.2:40000 }), Data): 12, own 12, stretches 2, users ["\"app\" 12"], threads [0]
@@ -222,6 +221,9 @@ fn rows_of_a_path_have_the_time_of_each_kind() {
           part 8: Activity(Activity { kind: Network, blamed: Cause(Itself) })
           call CallName { number: 0, object: Some(Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))) }: 0 waits, 4
           end 4 {Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))} {}: EndKey { activity: None, call: Some(0), thread: None }
+        Disk(Some(8388608), Transfer): 11, own 11, stretches 1, users ["\"app\" 11"], threads [0]
+          processes [7] through {} sites {} unknown calls (0, 11)
+          part 11: Activity(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: true }) })
         Network(None): 9, own 9, stretches 1, users ["\"app\" 9"], threads [0]
           processes [7] through {} sites {} unknown calls (0, 0)
           part 9: Activity(Activity { kind: Network, blamed: Cause(Itself) })
@@ -271,10 +273,9 @@ fn rows_of_a_call_name_those_that_ended_its_waits() {
           end 23 {} {}: EndKey { activity: Some(Activity { kind: Timer, blamed: Cause(Timer) }), call: Some(35), thread: None }
           end 22 {} {None: 1}: EndKey { activity: Some(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) }), call: Some(74), thread: None }
           end 53 {} {None: 1}: EndKey { activity: Some(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) }), call: Some(202), thread: None }
-        Disk(Some(8388608)): 341, own 21, stretches 4, users ["\"app\" 341"], threads [0, 5]
-          processes [7] through {"jbd2/sda1-8"} sites {None: 2} unknown calls (0, 11)
+        Disk(Some(8388608), Flush): 330, own 10, stretches 3, users ["\"app\" 330"], threads [0, 5]
+          processes [7] through {"jbd2/sda1-8"} sites {None: 2} unknown calls (0, 0)
           part 310: Activity(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) })
-          part 11: Activity(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: true }) })
           part 20: KernelThreads
           call CallName { number: 74, object: Some(File("orders.db")) }: 1 waits, 10
           call CallName { number: 74, object: Some(Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))) }: 1 waits, 320
@@ -307,7 +308,7 @@ fn rows_of_a_call_name_those_that_ended_its_waits() {
           part 17: Activity(Activity { kind: Running, blamed: Cause(Itself) })
           call CallName { number: 202, object: None }: 1 waits, 17
           end 17 {} {}: EndKey { activity: None, call: Some(202), thread: None }
-        Disk(None): 12, own 12, stretches 1, users ["\"app\" 12"], threads [0]
+        Disk(None, Transfer): 12, own 12, stretches 1, users ["\"app\" 12"], threads [0]
           processes [7] through {} sites {} unknown calls (0, 12)
           part 12: Activity(Activity { kind: BlockDevice, blamed: Cause(Itself) })
         SentByTimer(Some(Endpoint { protocol: 6, address: 10.0.0.2:40000 }), Data): 12, own 12, stretches 2, users ["\"app\" 12"], threads [0]
@@ -316,6 +317,9 @@ fn rows_of_a_call_name_those_that_ended_its_waits() {
           part 8: Activity(Activity { kind: Network, blamed: Cause(Itself) })
           call CallName { number: 0, object: Some(Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))) }: 0 waits, 4
           end 4 {Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))} {}: EndKey { activity: None, call: Some(0), thread: None }
+        Disk(Some(8388608), Transfer): 11, own 11, stretches 1, users ["\"app\" 11"], threads [0]
+          processes [7] through {} sites {} unknown calls (0, 11)
+          part 11: Activity(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: true }) })
         Network(None): 9, own 9, stretches 1, users ["\"app\" 9"], threads [0]
           processes [7] through {} sites {} unknown calls (0, 0)
           part 9: Activity(Activity { kind: Network, blamed: Cause(Itself) })
@@ -396,9 +400,6 @@ fn causes_are_those_of_the_calls_that_were_asked_about_beside_the_usual_ones() {
     }
     expect![[r#"
         first Caller 1004
-        Disk(Some(8388608)): 341 0, first in 0, ran 0 [] waited 0 []
-          example 341 of 2 threads, 1 processes
-          part 330 0 EndKey { activity: None, call: Some(74), thread: None } Some(CallName { number: 74, object: None }) ran 0 [] waited 4 []
         Process("db", None): 368 30, first in 0, ran 0 [] waited 2 []
           example 368 of 5 threads, 1 processes
           part 200 0 EndKey { activity: Some(Activity { kind: Running, blamed: Cause(Itself) }), call: Some(0), thread: None } Some(CallName { number: 0, object: None }) ran 20 ["scan 10", "sort 6", "flush 4"] waited 2 []
@@ -408,6 +409,9 @@ fn causes_are_those_of_the_calls_that_were_asked_about_beside_the_usual_ones() {
           part 22 0 EndKey { activity: Some(Activity { kind: BlockDevice, blamed: Cause(Disk { device: Some(8388608), queued: false }) }), call: Some(74), thread: None } Some(CallName { number: 74, object: None }) ran 0 [] waited 2 []
           part 21 0 EndKey { activity: Some(Activity { kind: Runnable, blamed: Cause(Itself) }), call: None, thread: None } None ran 0 [] waited 0 []
           part 24 30 EndKey { activity: Some(Activity { kind: Running, blamed: Cause(Itself) }), call: None, thread: None } None ran 0 [] waited 0 []
+        Disk(Some(8388608), Flush): 330 0, first in 0, ran 0 [] waited 0 []
+          example 330 of 2 threads, 1 processes
+          part 330 0 EndKey { activity: None, call: Some(74), thread: None } Some(CallName { number: 74, object: None }) ran 0 [] waited 4 []
         Caller: 1004 900, first in 2, ran 22 ["compress 22"] waited 0 []
           example 1004 of 2 threads, 2 processes
         Thread("app", Release): 40 0, first in 0, ran 0 [] waited 2 []
@@ -429,11 +433,13 @@ fn causes_are_those_of_the_calls_that_were_asked_about_beside_the_usual_ones() {
           part 17 0 EndKey { activity: None, call: Some(202), thread: None } Some(CallName { number: 202, object: None }) ran 0 [] waited 0 []
         Running("app"): 16 0, first in 0, ran 14 ["help 14"] waited 0 []
           example 16 of 2 threads, 2 processes
-        Disk(None): 12 0, first in 0, ran 0 [] waited 0 []
+        Disk(None, Transfer): 12 0, first in 0, ran 0 [] waited 0 []
           example 12 of 1 threads, 1 processes
         SentByTimer(Some(Endpoint { protocol: 6, address: 10.0.0.2:40000 }), Data): 12 0, first in 0, ran 0 [] waited 0 []
           example 12 of 1 threads, 1 processes
           part 4 0 EndKey { activity: None, call: Some(0), thread: None } Some(CallName { number: 0, object: Some(Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))) }) ran 0 [] waited 0 []
+        Disk(Some(8388608), Transfer): 11 0, first in 0, ran 0 [] waited 0 []
+          example 11 of 1 threads, 1 processes
         Network(None): 9 0, first in 0, ran 0 [] waited 0 []
           example 9 of 1 threads, 1 processes
         Window(Some(Socket(Some(Endpoint { protocol: 6, address: 10.0.0.3:5432 }))), false): 7 0, first in 0, ran 0 [] waited 0 []

@@ -21,6 +21,29 @@ fn workers_of_one_kind_have_one_name() {
 }
 
 #[test]
+fn threads_of_a_pool_have_one_name_but_a_number_without_a_separator_belongs_to_it() {
+    for (name, family) in [
+        ("GC Thread#0", "GC Thread#"),
+        ("worker-12", "worker-"),
+        ("pool-1-thread-1", "pool-1-thread-"),
+        ("my_thread_7", "my_thread_"),
+        ("Thread 3", "Thread "),
+        ("rayon:5", "rayon:"),
+        ("cpu/1", "cpu/"),
+        ("worker-", "worker-"),
+        ("python3", "python3"),
+        ("h2", "h2"),
+        ("-1", "-1"),
+        ("7-1", "7-1"),
+        ("12", "12"),
+        ("", ""),
+    ] {
+        let comm = |name: &str| Comm::new(name.as_bytes());
+        assert_eq!(pool_family(comm(name)), comm(family), "{name}");
+    }
+}
+
+#[test]
 fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
     let tree = [(2, 1), (3, 2), (8, 9), (9, 8)];
     let recorded = read(&tree.map(|(tgid, parent)| event(1, 0, 0, thread(tgid, tgid, parent, "x"))));

@@ -314,7 +314,7 @@ mod tests {
             lost 12 records, 1 task switch not recorded
               12 records on CPU 1 between 1.00 ms and 2.00 ms after the start
               a task switch on an unknown CPU between 3.00 ms and 4.00 ms after the start
-            doubt: the hypervisor took up to 31.0 ms of CPU time, which may be counted as running here [\x1bevil
+            doubt: running time may be up to 31.0 ms too long: the hypervisor had the CPU meanwhile [\x1bevil
                 (7)]
             recording took 1.2% of a CPU itself; threads ran 1.2 to 1.8% longer for it (6.0 to 8.5 ms)
               switches               50000        120 to 170 ns each        6.0 to 8.5 ms

@@ -37,8 +37,8 @@ pub fn headline(answer: &PathAnswer) -> Line {
         (_, false) => format!("; the largest part of {whose}: "),
     };
     line.push(Style::Normal, lead);
-    line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, &part.blames));
-    let certainty = wording::certainty(finding.row.cause_certainty());
+    line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, part));
+    let certainty = wording::certainty(part.certainty);
     line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
     if let Some(chain) = through {
         line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
@@ -198,8 +198,8 @@ mod tests {
     fn a_disk_is_blamed_only_where_it_took_at_least_half_of_the_waits_for_it() {
         for (before, after, expected) in [
             (60, 40, "mostly waiting in kernel threads before disk 8:0 (100%"),
-            (50, 50, "mostly waiting for disk 8:0 (100%"),
-            (0, 100, "mostly waiting for disk 8:0 (100%"),
+            (50, 50, "mostly waiting in fdatasync for disk 8:0 (100%"),
+            (0, 100, "mostly waiting in fdatasync for disk 8:0 (100%"),
         ] {
             let mut story = Story::default();
             let own = story.thread(7, 1, b"checkout", 7);

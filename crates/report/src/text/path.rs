@@ -1,5 +1,6 @@
 //! The first screen: the reasons for a window's time.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer, Question};
@@ -39,7 +40,7 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     screen.wrapped(0, footer::trust(answer));
     let findings = answer.findings();
     let mut shown = findings.rows.iter().take(findings.shown);
-    if shown.any(|finding| finding.sampled(window.to.since(window.from)).next().is_some()) {
+    if shown.any(|finding| !finding.sampled(window.to.since(window.from)).is_empty()) {
         screen.wrapped(0, footer::sampled());
     }
     for line in time_outs::lines(answer, source) {
@@ -122,9 +123,10 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
         RowKey::Running(name) => {
-            text += &format!(" {}{}", wording::threads_title(evidence, *name, &row.threads), processes(row));
+            let lead = if wording::collects_garbage(*name) { ":" } else { "" };
+            text += &format!("{lead} {}{}", runners(evidence, *name, row), processes(row));
         }
-        RowKey::Disk(_) => text = text.replacen("waiting for ", "", 1),
+        RowKey::Disk(..) => text = text.replacen("waiting for ", "", 1),
         RowKey::CpuLimit(_) => text += &format!(", {}", times(row.stretches)),
         _ => {}
     }
@@ -138,11 +140,25 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
         RowKey::Running(_) => {}
         _ => text += &users(&finding.lost_by),
     }
-    if matches!(key, RowKey::Disk(_)) && !row.through.is_empty() {
+    if matches!(key, RowKey::Disk(..)) && !row.through.is_empty() {
         let through: Vec<String> = row.through.iter().map(|name| wording::comm(*name)).collect();
         text += &format!(", through {}", wording::list(&through, 2));
     }
     text
+}
+
+/// The threads that ran: `worker-0 and worker-1 (2 threads)` for a pool, else the name that they share.
+fn runners(evidence: &Evidence<'_>, name: Comm, row: &Row) -> String {
+    let mut users: Vec<_> = row.users.iter().collect();
+    users.sort_by_key(|&(user, ns)| (Reverse(*ns), *user));
+    match &users[..] {
+        [] => wording::threads_title(evidence, name, &row.threads),
+        [(only, _)] => wording::threads_title(evidence, **only, &row.threads),
+        several => {
+            let names: Vec<String> = several.iter().map(|(user, _)| wording::named(**user)).collect();
+            format!("{} ({} threads)", wording::list(&names, 2), row.threads.len())
+        }
+    }
 }
 
 fn processes(row: &Row) -> String {
@@ -227,7 +243,8 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let failed = failed.map(|polling| wording::polling_line(evidence, &finding.row, polling));
     let spins = finding.spins.iter().take(MAX_FAILURES).map(wording::spinning_line);
     let failed = failed.take(MAX_FAILURES).chain(spins);
-    let samples = finding.sampled(evidence.window_ns()).filter_map(wording::samples);
+    let sampled = finding.sampled(evidence.window_ns());
+    let samples = sampled.iter().filter_map(wording::samples);
     let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
@@ -264,7 +281,7 @@ mod tests {
     use super::*;
     use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
     use expect_test::{Expect, expect};
-    use wakepath_critical_path::{Cause, SegmentKind};
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
     use wakepath_event::Call;
     use wakepath_findings::testing::{Story, call, checkout, checkout_stacks};
 
@@ -280,7 +297,7 @@ mod tests {
         check(
             &story.answer(command()),
             expect![[r#"
-                checkout took 1.19 s: mostly waiting for disk sda (61%, mostly measured)
+                checkout took 1.19 s: mostly waiting in fdatasync for disk sda (61%, mostly measured)
                 2026-11-21 02:58:41.310 to 02:58:42.502 UTC on web3
 
                  share     time  what the time went to, largest first
@@ -344,6 +361,39 @@ mod tests {
                 8.5 ms)
                 next: wakepath path --tree
             "#]],
+        );
+    }
+
+    #[test]
+    fn a_pool_is_a_single_row_and_collectors_of_garbage_are_called_that() {
+        let told = |names: [&str; 3]| {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"java", 7);
+            story.then(10, own, None, SegmentKind::Running, Cause::None);
+            for (tid, name, ns) in [(8, names[0], 30), (9, names[1], 50), (10, names[2], 10)] {
+                let other = story.thread_of(7, tid, 1, name.as_bytes(), 7);
+                let wait = story.wait(ns, own, None, call(Call::FUTEX, 3), Via::Wakeup, other);
+                story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+            }
+            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let sentence = screen.split("\n2026").next().map(|lines| lines.replace('\n', " "));
+            let row = screen.lines().find_map(|line| Some(line.split_once("  running")?.1.trim().to_owned()));
+            (sentence.and_then(|line| Some(line.split_once(": ")?.1.to_owned())), row)
+        };
+        let some = |headline: &str, row: &str| (Some(headline.to_owned()), Some(row.to_owned()));
+        assert_eq!(
+            told(["GC Thread#0", "GC Thread#1", "VM Thread"]),
+            some(
+                "mostly waiting for GC Thread#1 and GC Thread#0, which were running a garbage collection (80%, measured)",
+                "a garbage collection: GC Thread#1 and GC Thread#0 (2 threads)"
+            )
+        );
+        assert_eq!(
+            told(["pool-0", "pool-1", "pool-2"]),
+            some(
+                "mostly waiting for pool-1, pool-0 and 1 more, which were running (90%, measured)",
+                "pool-1, pool-0 and 1 more (3 threads)"
+            )
         );
     }
 

@@ -18,9 +18,9 @@ pub fn other_reading(answer: &PathAnswer) -> Option<String> {
     Some(format!(
         "or, if {} that timed out went on in the next one: {lead} {} ({}, {})",
         count(other.timed_out.waits, "wait"),
-        wording::blamed(&evidence, key, row, &part.blames),
+        wording::blamed(&evidence, key, row, part),
         rough_share(part.ns, answer.window_ns()),
-        wording::certainty(row.cause_certainty()),
+        wording::certainty(part.certainty),
     ))
 }
 

@@ -1,14 +1,15 @@
 //! The words for findings: rows, causes, their parts, and activities.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, SignalEffect, Tid};
 use wakepath_findings::{
-    Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
-    PartKey, Row, RowKey, ThreadKey, ThreadName,
+    Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, DiskUse, Doers, EndedBy, Evidence, Expected,
+    LargestPart, Leaf, PartKey, Row, RowKey, SleepLoop, ThreadKey, ThreadName,
 };
-use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
+use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit, pool_family};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::script::processes_title;
@@ -197,6 +198,22 @@ fn held_back(evidence: &Evidence<'_>, limit: &IoLimit) -> String {
 }
 
 /// Waits for a disk. If kernel threads took most of the time, the disk is not to blame for it.
+/// Whether a runtime gives this name to threads that only collect garbage: HotSpot and .NET do.
+pub fn collects_garbage(name: Comm) -> bool {
+    const NAMES: [&[u8]; 9] = [
+        b"GC Thread#",
+        b"G1 Conc#",
+        b"G1 Refine#",
+        b"G1 Main Marker",
+        b"ZWorker#",
+        b"ZWorkerYoung#",
+        b"ZWorkerOld#",
+        b".NET Server GC",
+        b".NET BGC",
+    ];
+    NAMES.contains(&pool_family(name).bytes())
+}
+
 fn disk_row(disk: &str, row: &Row) -> String {
     match row.is_mostly_in_kernel_threads() {
         true => format!("waiting in kernel threads before {disk}"),
@@ -216,14 +233,15 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
     let fixed = |code, words: &str| (code, String::from(words));
     match key {
         RowKey::Caller => fixed("caller", "running"),
+        RowKey::Running(name) if collects_garbage(*name) => fixed("running", "running a garbage collection"),
         RowKey::Running(_) => fixed("running", "running"),
         RowKey::Interrupts => fixed("interrupts", "interrupted"),
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
         RowKey::Cpu => ("cpu", waiting_for_a_cpu(row)),
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
-        RowKey::Disk(device) => ("disk", disk_row(&a_disk(evidence, *device), row)),
+        RowKey::Disk(device, _) => ("disk", disk_row(&a_disk(evidence, *device), row)),
         RowKey::IoLimit(limit) => ("io_limit", held_back(evidence, limit)),
-        RowKey::Timer => fixed("timer", "sleeping until a timer"),
+        RowKey::Timer => ("timer", sleeping(row)),
         RowKey::SentByTimer(end, purpose) => {
             let (code, words) = sent_by_timer(*purpose, end.as_ref());
             (code, format!("waiting for {words}"))
@@ -350,9 +368,14 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
 /// A row as the headline blames it. If joined waits waited for a thread, and the row has this thread's time, it is
 /// named first: `waiting in futex for holder (11), which was sleeping until a timer`. The same holds for own
 /// threads that spent the time while the asked thread waited for them: `waiting for inventory, which was running`.
-pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) -> String {
-    let words = || polling_row(evidence, key, of).unwrap_or_else(|| row(evidence, key, of).1);
-    match blames {
+pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, part: &LargestPart) -> String {
+    let words = || match (key, part.also) {
+        (RowKey::Disk(device, DiskUse::Flush), None) if !of.is_mostly_in_kernel_threads() => {
+            format!("waiting{} for {}", in_calls(of), a_disk(evidence, *device))
+        }
+        _ => polling_row(evidence, key, of).unwrap_or_else(|| row(evidence, key, of).1),
+    };
+    match &part.blames {
         Blames::Key => words(),
         Blames::LastWait => String::from("this wait"),
         Blames::Awaited(Awaited { thread: awaited, call: name, .. }) => {
@@ -365,6 +388,27 @@ pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) 
             format!("waiting for {doers}, which {was} {}", words())
         }
     }
+}
+
+/// Sleeps; in a loop of processes with the programs that ran in between: `sleeping until a timer between runs of curl`.
+fn sleeping(row: &Row) -> String {
+    let sleeping = String::from("sleeping until a timer");
+    let Some(SleepLoop { between, .. }) = &row.sleep_loop else { return sleeping };
+    let names: Vec<String> = between.iter().map(|name| named(*name)).collect();
+    format!("{sleeping} between runs of {}", list(&names, 2))
+}
+
+/// The calls in which a row's threads waited, without their objects: ` in fsync and fdatasync`.
+fn in_calls(row: &Row) -> String {
+    let mut times: BTreeMap<u32, u64> = BTreeMap::new();
+    for (call, waits) in &row.calls {
+        *times.entry(call.number).or_default() += waits.ns;
+    }
+    let mut numbers: Vec<_> = times.into_iter().collect();
+    numbers.sort_by_key(|&(number, ns)| (Reverse(ns), number));
+    let names: Vec<String> =
+        numbers.into_iter().map(|(number, _)| call(&CallName { number, object: None })).collect();
+    if names.is_empty() { String::new() } else { format!(" in {}", list(&names, 2)) }
 }
 
 /// The own threads with a row's activity while the asked thread waited for them, and their verb: `inventory`,
@@ -408,7 +452,7 @@ pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
     match (of, part) {
         (_, PartKey::KernelThreads) => String::from("in kernel threads"),
         (_, PartKey::Call(name)) => format!("in {}", call(name)),
-        (RowKey::Disk(_), PartKey::Activity(Activity { blamed, .. })) => match blamed {
+        (RowKey::Disk(..), PartKey::Activity(Activity { blamed, .. })) => match blamed {
             Blamed::Cause(Responsible::Disk { queued: true, .. }) => String::from("in its queue"),
             Blamed::Cause(Responsible::Disk { queued: false, .. }) => String::from("in the device"),
             _ => String::from(kind_phrase(SegmentKind::BlockDevice)),

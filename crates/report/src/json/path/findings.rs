@@ -97,6 +97,8 @@ pub struct RowJson {
     parts: Vec<PartJson>,
     /// Calls that failed before its sleeps; empty if not recorded.
     failed_calls: Vec<FailedCallJson>,
+    /// The programs between its sleeps, where these are processes that a loop starts; most frequent first.
+    between: Vec<String>,
     /// Calls failing again and again while its threads ran.
     spins: Vec<SpinJson>,
     /// Code sites where its threads were seen running.
@@ -231,7 +233,7 @@ impl<'a> Documents<'a> {
             is_most: largest.is_some_and(|part| part.is_most),
             total_ns,
             share: share(total_ns, self.0.window_ns()),
-            basis: blamed.map(|(_, finding)| wording::certainty_code(finding.row.cause_certainty())),
+            basis: blamed.map(|(part, _)| wording::certainty_code(part.certainty)),
             who: found.headline.who.as_ref().map(|who| self.who(who)),
             through: found.headline.through.as_ref().map(|chain| self.through(chain)),
             other_reading: self.other_reading(),
@@ -246,15 +248,15 @@ impl<'a> Documents<'a> {
 
     fn other_reading(&self) -> Option<OtherReadingJson> {
         let (evidence, other) = (self.0.evidence_if_joined()?, self.found().other_reading.as_ref()?);
-        let LargestPart { row, ns, is_most, blames, .. } = &other.largest;
+        let part @ LargestPart { row, ns, is_most, certainty, .. } = &other.largest;
         let (key, row) = other.rows.get(*row)?;
         Some(OtherReadingJson {
             code: wording::row(&evidence, key, row).0,
-            what: wording::blamed(&evidence, key, row, blames),
+            what: wording::blamed(&evidence, key, row, part),
             is_most: *is_most,
             total_ns: *ns,
             share: share(*ns, self.0.window_ns()),
-            basis: wording::certainty_code(row.cause_certainty()),
+            basis: wording::certainty_code(*certainty),
         })
     }
 
@@ -296,6 +298,7 @@ impl<'a> Documents<'a> {
                 total_ns: ns,
             }
         };
+        let between = row.sleep_loop.iter().flat_map(|of| &of.between);
         let samples = finding.ran.iter().filter(|(_, ran)| ran.total() > 0);
         let mut users: Vec<_> = row.users.iter().collect();
         users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
@@ -315,6 +318,7 @@ impl<'a> Documents<'a> {
                 .then_some(UnknownCallsJson { waits: unknown.count, total_ns: unknown.ns }),
             parts: finding.parts().into_iter().map(part).collect(),
             failed_calls: row.polling.iter().map(FailedCallJson::new).collect(),
+            between: between.map(|name| text(name.bytes())).collect(),
             spins: finding.spins.iter().map(SpinJson::new).collect(),
             samples: samples.map(|(comm, ran)| SamplesJson::new(Some(*comm), ran)).collect(),
             waited_in: FunctionsJson::if_any(&finding.waited),

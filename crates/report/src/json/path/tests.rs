@@ -239,7 +239,10 @@ fn the_first_screen_is_in_the_document() {
     let document = document(&story.answer(command()));
     let headline = &document["headline"];
     assert_eq!(headline["code"], "disk");
-    assert_eq!(headline["text"], "checkout took 1.19 s: mostly waiting for disk sda (61%, mostly measured)");
+    assert_eq!(
+        headline["text"],
+        "checkout took 1.19 s: mostly waiting in fdatasync for disk sda (61%, mostly measured)"
+    );
     assert_eq!((&headline["row"], &headline["is_most"]), (&0.into(), &true.into()));
     assert_eq!((&headline["total_ns"], &headline["basis"]), (&728_000_000.into(), &"mostly_measured".into()));
     assert_eq!((&headline["who"], &headline["other_reading"]), (&Value::Null, &Value::Null));

@@ -203,9 +203,13 @@ fn a_part_of_a_row_says_what_the_row_does_not() {
     let postgres = RowKey::Process(comm("postgres"), None);
     let sync = CallName { number: 75, object: Some(Object::File("pg_wal".into())) };
     for (of, key, words) in [
-        (&RowKey::Disk(None), disk(true), "in its queue"),
-        (&RowKey::Disk(None), disk(false), "in the device"),
-        (&RowKey::Disk(None), of_cause(SegmentKind::BlockDevice, Responsible::Itself), "waiting for a disk"),
+        (&RowKey::Disk(None, DiskUse::Transfer), disk(true), "in its queue"),
+        (&RowKey::Disk(None, DiskUse::Transfer), disk(false), "in the device"),
+        (
+            &RowKey::Disk(None, DiskUse::Transfer),
+            of_cause(SegmentKind::BlockDevice, Responsible::Itself),
+            "waiting for a disk",
+        ),
         (&postgres, disk(true), "waiting for a disk"),
         (&RowKey::Cpu, competitor.clone(), "stress"),
         (&RowKey::Cpu, of_cause(SegmentKind::Runnable, Responsible::IdleCpu), "idle"),
@@ -248,6 +252,31 @@ fn a_leaf_is_an_activity_and_the_call_in_which_it_was() {
     assert_eq!([words(None), words(call)], ["running", "running, in fdatasync"]);
 }
 
+/// A part with the first thing to name.
+fn a_part(blames: Blames) -> LargestPart {
+    let certainty = Certainty::Measured;
+    LargestPart { row: 0, also: None, ns: 5, by_others: false, is_most: true, certainty, blames }
+}
+
+#[test]
+fn a_disk_is_blamed_with_the_calls_that_flush_unless_other_waits_for_it_count_too() {
+    let story = checkout();
+    let mut row = Row::default();
+    for (number, name, ns) in [(74, "a", 3), (75, "b", 5), (74, "c", 4), (162, "d", 1)] {
+        let name = CallName { number, object: Some(Object::File(name.into())) };
+        row.calls.insert(name, wakepath_findings::Waits { count: 1, ns });
+    }
+    let words = |use_of, row: &Row, also| {
+        let part = LargestPart { also, ..a_part(Blames::Key) };
+        blamed(&story.evidence(), &RowKey::Disk(Some(8 << 20), use_of), row, &part)
+    };
+    let (flush, transfer) = (DiskUse::Flush, DiskUse::Transfer);
+    assert_eq!(words(flush, &row, None), "waiting in fsync, fdatasync and 1 more for disk sda");
+    assert_eq!(words(flush, &row, Some(1)), "waiting for disk sda");
+    assert_eq!(words(transfer, &row, None), "waiting for disk sda");
+    assert_eq!(words(flush, &Row::default(), None), "waiting for disk sda");
+}
+
 #[test]
 fn many_threads_that_were_waited_for_are_named_by_the_first_two() {
     let story = checkout();
@@ -257,7 +286,7 @@ fn many_threads_that_were_waited_for_are_named_by_the_first_two() {
             processes: processes.iter().copied().map(Tid).collect(),
             threads,
         };
-        blamed(&story.evidence(), &RowKey::Caller, &Row::default(), &Blames::Doers(of))
+        blamed(&story.evidence(), &RowKey::Caller, &Row::default(), &a_part(Blames::Doers(of)))
     };
     for (names, processes, threads, expected) in [
         (&["indexer"][..], &[4711][..], 1, "indexer, which was"),
@@ -279,7 +308,7 @@ fn many_threads_that_were_waited_for_are_named_by_the_first_two() {
 #[test]
 fn the_wait_in_which_a_window_ended_and_an_awaited_thread_are_named_in_place_of_the_row() {
     let story = checkout();
-    let words = |blames| blamed(&story.evidence(), &RowKey::Timer, &Row::default(), &blames);
+    let words = |blames| blamed(&story.evidence(), &RowKey::Timer, &Row::default(), &a_part(blames));
     assert_eq!(words(Blames::Key), "sleeping until a timer");
     assert_eq!(words(Blames::LastWait), "this wait");
     let awaited = |call| Blames::Awaited(Awaited { thread: STRESS, call, ns: 5 });
