@@ -134,7 +134,7 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
         }
     }
     if !of_call && let Some(row) = rows.get_mut(&RowKey::Timer) {
-        row.sleep_loop = sleep_loop(evidence, row);
+        row.sleep_loop = sleep_loop(evidence, &row.threads, row.waits());
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));

@@ -4,13 +4,13 @@
 //! what was polled for; the processes that the same parent started between the sleeps do.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::{Thread, ThreadIndex};
 
-use crate::{Evidence, Row};
+use crate::Evidence;
 
 /// Fewer sleeps may be chance.
 const MIN_SLEEPS: u64 = 3;
@@ -26,12 +26,16 @@ pub struct SleepLoop {
     pub between: Vec<Comm>,
 }
 
-/// The loop behind two thirds of a row's sleeps, if something ran in two thirds of its pauses.
-pub(crate) fn sleep_loop(evidence: &Evidence<'_>, row: &Row) -> Option<SleepLoop> {
+/// The loop behind two thirds of the sleeps (`waits`) in these threads, if something ran in two thirds of its pauses.
+pub(crate) fn sleep_loop(
+    evidence: &Evidence<'_>,
+    threads: &BTreeSet<ThreadIndex>,
+    waits: u64,
+) -> Option<SleepLoop> {
     let graph = evidence.recorded.graph();
     let parent_of = |thread: &Thread| thread.identity.as_ref().map(|identity| identity.parent);
     let mut by_parent: BTreeMap<Tid, Vec<&Thread>> = BTreeMap::new();
-    for &index in &row.threads {
+    for &index in threads {
         let thread = graph.thread(index);
         if let Some(parent) = parent_of(thread).filter(|_| is_leader(thread) && !evidence.is_asked(index)) {
             by_parent.entry(parent).or_default().push(thread);
@@ -40,19 +44,19 @@ pub(crate) fn sleep_loop(evidence: &Evidence<'_>, row: &Row) -> Option<SleepLoop
     let (parent, sleepers) =
         by_parent.into_iter().max_by_key(|(parent, all)| (all.len(), Reverse(*parent)))?;
     let sleeps = sleepers.len() as u64;
-    if sleeps < MIN_SLEEPS || sleeps.saturating_mul(3) < row.waits().saturating_mul(2) {
+    if sleeps < MIN_SLEEPS || sleeps.saturating_mul(3) < waits.saturating_mul(2) {
         return None;
     }
     let from = sleepers.iter().map(|thread| thread.first).min()?;
     let to = sleepers.iter().map(|thread| thread.last).max()?;
-    let between = between(evidence, row, parent, from, to, sleeps - 1);
+    let between = between(evidence, threads, parent, from, to, sleeps - 1);
     (!between.is_empty()).then_some(SleepLoop { sleeps, between })
 }
 
 /// The names of `parent`'s descendants that lived between the sleeps, each in two thirds of the `pauses`.
 fn between(
     evidence: &Evidence<'_>,
-    row: &Row,
+    sleepers: &BTreeSet<ThreadIndex>,
     parent: Tid,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
@@ -60,7 +64,7 @@ fn between(
 ) -> Vec<Comm> {
     let recorded = evidence.recorded;
     let is_between = |(index, thread): &(ThreadIndex, &Thread)| {
-        thread.first >= from && thread.last <= to && is_leader(thread) && !row.threads.contains(index)
+        thread.first >= from && thread.last <= to && is_leader(thread) && !sleepers.contains(index)
     };
     let mut names: BTreeMap<Comm, u64> = BTreeMap::new();
     for (_, thread) in recorded.graph().threads().filter(is_between) {
