@@ -115,6 +115,10 @@ impl Row {
     }
 }
 
+/// A spin counts from this part of the row's time on, the row's time divided by the spin's: a program's loader fails a hundred
+/// times in a third of a millisecond.
+const MIN_SPIN_SHARE: u64 = 100;
+
 /// Calls failing in quick succession, at least 1000 times a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spinning {
@@ -170,7 +174,8 @@ impl Spins {
             }
         }
         let spinning = |((call, error), (count, ns))| Spinning { call, error, count, ns };
-        let mut all: Vec<_> = sums.into_iter().map(spinning).collect();
+        let is_large = |spin: &Spinning| spin.ns.saturating_mul(MIN_SPIN_SHARE) >= row.total_ns;
+        let mut all: Vec<_> = sums.into_iter().map(spinning).filter(is_large).collect();
         all.sort_by_key(|spin| Reverse(spin.count));
         all
     }

@@ -2,8 +2,8 @@
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Segment, Wait};
-use wakepath_event::{Call, CgroupId, Comm, Tid};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_event::{Call, CgroupId, Comm, Tid, WaitEnd};
+use wakepath_wait_graph::{ThreadIndex, ThreadState};
 
 use crate::{CallKey, CallName, Host, Recorded, Script};
 
@@ -81,7 +81,22 @@ impl Recorded {
 
     /// The system call in which a segment's thread was blocked, not looked up yet.
     pub fn segment_call_key(&self, segment: &Segment) -> Option<CallKey> {
-        self.call_key(segment.call.as_ref()?, segment.thread?, segment.to)
+        let (call, thread) = (segment.call.as_ref()?, segment.thread?);
+        // The ready descriptor is recorded when the whole wait ends.
+        let at = match call.ended_by() {
+            WaitEnd::Ready(_) => self.end_of_wait(thread, segment.to),
+            _ => segment.to,
+        };
+        self.call_key(call, thread, at)
+    }
+
+    /// The end of a thread's wait that has a part with this end.
+    fn end_of_wait(&self, thread: ThreadIndex, part: Stamp<Reference>) -> Stamp<Reference> {
+        let intervals = self.graph.state_intervals(thread);
+        let around = intervals.find_before(part).and_then(|index| intervals.get(index));
+        around
+            .filter(|interval| matches!(interval.state, ThreadState::Blocked(_)))
+            .map_or(part, |interval| interval.to.max(part))
     }
 
     /// A wait's system call, not looked up yet.

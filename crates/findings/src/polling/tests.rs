@@ -179,6 +179,20 @@ fn running_time_has_the_calls_that_fail_again_and_again_in_it_once_each() {
 }
 
 #[test]
+fn a_spin_has_a_hundredth_of_its_row_at_least() {
+    let told = |from: u64| {
+        let trace = format!(
+            "thread app tid=7
+             0 c0 idle switch app
+             1000 c0 app spin 257 2 from={from} count=114
+             2000 c0 app stopped"
+        );
+        found(&trace, 0, (0, 2000), |found| found.rows[0].spins.len())
+    };
+    assert_eq!([told(980), told(981)], [1, 0]);
+}
+
+#[test]
 fn sleep_of_another_process_is_a_part_of_its_row_without_a_failure() {
     let trace = "thread app tid=7
         thread other tid=8

@@ -231,6 +231,41 @@ fn a_waits_call_is_about_the_descriptor_of_its_own_thread() {
 }
 
 #[test]
+fn all_parts_of_a_wait_are_about_the_descriptor_that_ended_it() {
+    use wakepath_critical_path::{Window, active};
+    // The hypervisor stopped the idle CPU before the timer was due; the descriptor is recorded at the end. Before, its number
+    // had another meaning.
+    const BEGIN: u64 = 1_000_000;
+    let text = format!(
+        "thread A tid=7
+         0 c0 idle started
+         0 c0 A file 5 pipe
+         0 c0 idle switch A
+         {BEGIN} c0 A switch idle blocked call=232:4
+         9000000 c0 idle stolen 4000000
+         9000001 c0 A file 5 [timerfd]
+         9000002 c0 idle/timer descriptor A 5
+         9000002 c0 idle/timer waking A
+         9000005 c0 idle switch A
+         9500000 c0 A stopped"
+    );
+    let recorded = trace(&text, &[]);
+    let thread = recorded.with_tid(Tid(7))[0];
+    let window = Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(9_500_000) };
+    let path = active(&recorded.graph, window);
+    let of_wait = path.segments.iter().filter(|segment| segment.call.is_some());
+    let told: Vec<_> = of_wait
+        .map(|segment| {
+            let object = recorded.segment_call(segment).and_then(|call| call.object);
+            (segment.kind.name(), segment.to.since(segment.from), object)
+        })
+        .collect();
+    let timer = || Some(crate::Object::File("[timerfd]".into()));
+    let expected = [("timer", 4_000_000, timer()), ("stolen", 4_000_000, timer()), ("timer", 2, timer())];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn a_process_without_a_name_has_none() {
     let recorded = read(&[event(1, 0, 7, EventKind::Current), event(1, 0, 0, thread(8, 8, 1, "app"))]);
     let name = |tid| recorded.process_comm(Tid(tid), Stamp::from_ns(5));
