@@ -260,7 +260,7 @@ fn all_parts_of_a_wait_are_about_the_descriptor_that_ended_it() {
             (segment.kind.name(), segment.to.since(segment.from), object)
         })
         .collect();
-    let timer = || Some(crate::Object::File("[timerfd]".into()));
+    let timer = || Some(crate::Object::Anonymous("[timerfd]".into()));
     let expected = [("timer", 4_000_000, timer()), ("stolen", 4_000_000, timer()), ("timer", 2, timer())];
     assert_eq!(told, expected);
 }
