@@ -64,7 +64,7 @@ pub enum RowKey {
     /// The thread that made the call, by running: threads with many names make calls. A row on the first screen has
     /// the thread's name instead.
     Caller,
-    /// Own threads with this name ran; in a path's rows, the threads of a pool share the name without their number.
+    /// Own threads with this name ran; in a path's rows, a pool's threads share the name without their number.
     Running(Comm),
     /// Interrupts took the CPU from own threads.
     Interrupts,
@@ -153,7 +153,7 @@ impl RowKey {
     }
 }
 
-/// What a wait for a disk was for.
+/// The purpose behind a wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskUse {
     /// Data had to be on the disk: `fsync` and the like.

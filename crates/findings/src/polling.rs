@@ -115,8 +115,7 @@ impl Row {
     }
 }
 
-/// A spin counts from this part of the row's time on, the row's time divided by the spin's: a program's loader fails a hundred
-/// times in a third of a millisecond.
+/// A spin has at least a row's time divided by this: a program's loader fails a hundred times in a third of a millisecond.
 const MIN_SPIN_SHARE: u64 = 100;
 
 /// Calls failing in quick succession, at least 1000 times a second.

@@ -1,7 +1,7 @@
 //! A loop in a script whose sleeps are processes: what ran between them.
 //!
-//! A shell that polls starts `sleep` again and again, and something else in between. The sleeping process knows nothing of
-//! what was polled for; the processes that the same parent started between the sleeps do.
+//! A shell that polls starts `sleep` again and again, and something else in between. The sleeping process does not know the
+//! reason; the processes that the same parent started between the sleeps do.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,16 +17,16 @@ const MIN_SLEEPS: u64 = 3;
 /// The most names.
 const MAX_NAMES: usize = 2;
 
-/// Sleeps in processes with the same parent, and what it ran between them.
+/// Sleeping processes with the same parent, and what it ran between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SleepLoop {
     /// The sleeping processes.
     pub sleeps: u64,
-    /// The names of its descendants that ran between the sleeps, most frequent first.
+    /// Its descendants' names that ran between the sleeps, most frequent first.
     pub between: Vec<Comm>,
 }
 
-/// The loop behind two thirds of the sleeps (`waits`) in these threads, if something ran in two thirds of its pauses.
+/// The loop behind two thirds of these threads' sleeps (`waits`), if something ran in two thirds of its pauses.
 pub(crate) fn sleep_loop(
     evidence: &Evidence<'_>,
     threads: &BTreeSet<ThreadIndex>,
@@ -53,7 +53,7 @@ pub(crate) fn sleep_loop(
     (!between.is_empty()).then_some(SleepLoop { sleeps, between })
 }
 
-/// The names of `parent`'s descendants that lived between the sleeps, each in two thirds of the `pauses`.
+/// `parent`'s descendants that lived between the sleeps, by name, each in two thirds of the `pauses`.
 fn between(
     evidence: &Evidence<'_>,
     sleepers: &BTreeSet<ThreadIndex>,

@@ -135,7 +135,7 @@ fn the_headline_names_the_way_to_the_last_process() {
 fn a_loop_says_what_ran_between_its_sleeps() {
     let Some(folder) = place("what a script polls with is named") else { return };
     write(&folder, "wait.sh", "for i in 1 2 3 4 5 6; do test -e ready || env false; sleep 0.2; done\ntrue\n");
-    // The twin: as many sleeps, and nothing between them. What runs before and behind them is not between.
+    // The twin: as many sleeps, and nothing between them; programs run before and behind them.
     write(
         &folder,
         "idle.sh",
