@@ -103,6 +103,7 @@ pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -
     bytes.extend([0; 8]);
     bytes.extend(block_of("saved_cmdlines"));
     let text = fs::read(instance.0.join("trace")).expect("a text");
+    print_counts(&text);
     fs::write(file.with_extension("txt"), text).expect("room");
     let buffers = buffers(&instance);
     bytes.extend((buffers.len() as u32).to_le_bytes());
@@ -118,6 +119,21 @@ pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -
     buffers.iter().for_each(|buffer| bytes.extend(&buffer.pages));
     fs::write(file, bytes).expect("room");
     buffers
+}
+
+/// Prints the number of interrupts' begins and ends by CPU, for a test that finds them unmatched.
+fn print_counts(text: &[u8]) {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let text = String::from_utf8_lossy(text);
+    for line in text.lines() {
+        let mut words = line.split_whitespace().skip_while(|word| !word.starts_with('['));
+        let (cpu, what) =
+            (words.next(), words.find(|word| word.ends_with("entry:") || word.ends_with("exit:")));
+        if let (Some(cpu), Some(what)) = (cpu, what) {
+            *counts.entry((cpu, what)).or_default() += 1;
+        }
+    }
+    println!("interrupts: {counts:?}");
 }
 
 /// A CPU's buffer.

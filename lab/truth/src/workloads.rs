@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn every_workload_has_its_source_and_every_source_is_run() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads");
-        let no_workload = "account asked below calls locks causes chain clocknote contexts device disk diskreads drilled epolls flags handover items joins joins_tcp lane limit link meet \
+        let no_workload = "account asked below calls locks causes chain clocknote contexts device disk diskreads drilled epolls flags getpid handover items joins joins_tcp lane limit link meet \
                            noise rate request_books rpcpair services spanfreq spans wait wire";
         let mut sources: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder of the workloads")
