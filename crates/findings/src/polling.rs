@@ -115,7 +115,9 @@ impl Row {
     }
 }
 
-/// A spin has at least a row's time divided by this: a program's loader fails a hundred times in a third of a millisecond.
+/// A spin has at least this time, ns, and the row's time divided by the share: a program's loader fails a hundred times in a
+/// millisecond.
+const MIN_SPIN_NS: u64 = 10_000_000;
 const MIN_SPIN_SHARE: u64 = 100;
 
 /// Calls failing in quick succession, at least 1000 times a second.
@@ -173,7 +175,7 @@ impl Spins {
             }
         }
         let spinning = |((call, error), (count, ns))| Spinning { call, error, count, ns };
-        let is_large = |spin: &Spinning| spin.ns.saturating_mul(MIN_SPIN_SHARE) >= row.total_ns;
+        let is_large = |spin: &Spinning| spin.ns >= MIN_SPIN_NS.max(row.total_ns.div_ceil(MIN_SPIN_SHARE));
         let mut all: Vec<_> = sums.into_iter().map(spinning).filter(is_large).collect();
         all.sort_by_key(|spin| Reverse(spin.count));
         all

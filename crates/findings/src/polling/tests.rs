@@ -29,6 +29,8 @@ fn recorded(trace: &str) -> Recorded {
     read(&wakepath_scenario::text::parse(trace).expect("a trace").events)
 }
 
+const MS: u64 = 1_000_000;
+
 /// The findings about a thread from `from` to `to`.
 fn found<T>(trace: &str, thread: u32, (from, to): (u64, u64), take: impl FnOnce(&PathFindings) -> T) -> T {
     let recorded = recorded(trace);
@@ -158,38 +160,41 @@ fn running_time_has_the_calls_that_fail_again_and_again_in_it_once_each() {
         thread other tid=8
         0 c0 idle switch app
         0 c1 idle switch other
-        100 c0 app spin 3 9 from=10 count=500
-        150 c0 app switch idle
-        160 c0 idle switch app
-        200 c0 app spin 3 9 from=100 count=700
-        200 c1 other spin 3 9 from=100 count=9000
-        250 c0 app spin 0 11 from=210 count=100
-        300 c0 app stopped";
+        100000000 c0 app spin 3 9 from=10000000 count=500
+        150000000 c0 app switch idle
+        160000000 c0 idle switch app
+        200000000 c0 app spin 3 9 from=100000000 count=700
+        200000000 c1 other spin 3 9 from=100000000 count=9000
+        250000000 c0 app spin 0 11 from=210000000 count=100
+        300000000 c0 app stopped";
     let told = |window| {
         found(trace, 0, window, |found| {
             let rows = found.rows.iter().filter(|finding| matches!(finding.key, RowKey::Running(_)));
             rows.flat_map(|finding| &finding.spins)
-                .map(|spin| (spin.call, spin.count, spin.ns))
+                .map(|spin| (spin.call, spin.count, spin.ns / MS))
                 .collect::<Vec<_>>()
         })
     };
-    assert_eq!(told((0, 300)), [(3, 1200, 190), (0, 100, 40)]);
-    assert_eq!(told((0, 90)), [(3, 500, 90)]);
-    assert_eq!(told((260, 300)), []);
+    assert_eq!(told((0, 300 * MS)), [(3, 1200, 190), (0, 100, 40)]);
+    assert_eq!(told((0, 90 * MS)), [(3, 500, 90)]);
+    assert_eq!(told((260 * MS, 300 * MS)), []);
 }
 
 #[test]
-fn a_spin_has_a_hundredth_of_its_row_at_least() {
-    let told = |from: u64| {
+fn a_spin_has_a_hundredth_of_its_row_and_a_hundredth_of_a_second_at_least() {
+    let told = |ns: u64, end: u64| {
         let trace = format!(
             "thread app tid=7
              0 c0 idle switch app
-             1000 c0 app spin 257 2 from={from} count=114
-             2000 c0 app stopped"
+             {} c0 app spin 257 2 from={} count=114
+             {end} c0 app stopped",
+            100 * MS,
+            100 * MS - ns,
         );
-        found(&trace, 0, (0, 2000), |found| found.rows[0].spins.len())
+        found(&trace, 0, (0, end), |found| found.rows[0].spins.len())
     };
-    assert_eq!([told(980), told(981)], [1, 0]);
+    assert_eq!([told(10 * MS, 1000 * MS), told(10 * MS, 1000 * MS + 100)], [1, 0]);
+    assert_eq!([told(10 * MS, 101 * MS), told(10 * MS - 1, 101 * MS)], [1, 0]);
 }
 
 #[test]
@@ -225,17 +230,17 @@ fn a_spin_belongs_to_the_row_of_its_thread_under_the_name_that_the_thread_had() 
         0 c1 idle switch other
         0 c1 other rename other app
         0 c0 idle switch app
-        100 c0 app spin 3 9 from=10 count=500
-        105 c0 app switch idle
-        110 c0 idle switch app
-        110 c0 app rename app late
-        200 c0 app spin 0 11 from=120 count=700
-        210 c0 app switch idle blocked call=0:3
-        300 c1 other spin 21 2 from=220 count=900
-        310 c1 other waking app
-        310 c0 idle switch app
-        320 c0 app stopped";
-    let told = found(trace, 0, (0, 320), |found| {
+        100000000 c0 app spin 3 9 from=10000000 count=500
+        105000000 c0 app switch idle
+        110000000 c0 idle switch app
+        110000000 c0 app rename app late
+        200000000 c0 app spin 0 11 from=120000000 count=700
+        210000000 c0 app switch idle blocked call=0:3
+        300000000 c1 other spin 21 2 from=220000000 count=900
+        310000000 c1 other waking app
+        310000000 c0 idle switch app
+        320000000 c0 app stopped";
+    let told = found(trace, 0, (0, 320 * MS), |found| {
         let spins = |finding: &crate::Finding| finding.spins.iter().map(|spin| spin.call).collect::<Vec<_>>();
         let rows = found.rows.iter().filter(|finding| matches!(finding.key, RowKey::Running(_)));
         rows.map(|finding| (finding.key.clone(), spins(finding))).collect::<BTreeMap<_, _>>()
