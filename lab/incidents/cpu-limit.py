@@ -16,11 +16,12 @@ def throttled():
     stat = dict(line.split() for line in open(group + "/cpu.stat"))
     return int(stat["throttled_time"]) / 1e9 if v1 else int(stat["throttled_usec"]) / 1e6
 began = throttled()
-put(*(("cpu.cfs_quota_us", "20000") if v1 else ("cpu.max", "20000 100000")))
+if "TWIN" not in os.environ:
+    put(*(("cpu.cfs_quota_us", "20000") if v1 else ("cpu.max", "20000 100000")))
 put("cgroup.procs", "0")
 while time.process_time() < 0.25:
     pass
 # From here on nothing is throttled: the program's end could be, behind its own books.
 put(*(("cpu.cfs_quota_us", "-1") if v1 else ("cpu.max", "max 100000")))
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", throttled() - began, file=planted)
+    print("long", throttled() - began, "\ntwin", throttled() - began, file=planted)

@@ -6,6 +6,8 @@
 # never: limit
 # json: waits depth=0 call=fdatasync
 # json: contributors kind=block_device
+# twin: orders.log
+# twin: limit
 import os, subprocess, time
 root = "/sys/fs/cgroup"
 v1 = os.path.exists(root + "/blkio/blkio.throttle.write_bps_device")
@@ -31,7 +33,8 @@ long = 0
 for block in range(60):
     orders.write(os.urandom(4 << 20))
     began = blocked()
-    os.fdatasync(orders)
+    if "TWIN" not in os.environ:
+        os.fdatasync(orders)
     long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", long, file=planted)
+    print("long", long, "\ntwin", long, file=planted)

@@ -23,7 +23,8 @@ def put(file, text):
 def blocked():
     delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
     return time.monotonic() - time.thread_time() - delayed
-put(*(("blkio.throttle.write_bps_device", f"{disk} 1000000") if v1 else ("io.max", f"{disk} wbps=1000000")))
+if "TWIN" not in os.environ:
+    put(*(("blkio.throttle.write_bps_device", f"{disk} 1000000") if v1 else ("io.max", f"{disk} wbps=1000000")))
 put("cgroup.procs", "0")
 wal = open("wal", "wb", buffering=0)
 long = 0
@@ -33,4 +34,4 @@ for block in range(30):
     os.fdatasync(wal)
     long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", long, file=planted)
+    print("long", long, "\ntwin", long, file=planted)
