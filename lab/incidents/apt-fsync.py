@@ -13,7 +13,9 @@ v1 = os.path.exists(root + "/blkio/blkio.throttle.write_iops_device")
 if not v1:
     open(root + "/cgroup.subtree_control", "w").write("+io")
 group = (root + "/blkio" if v1 else root) + "/shopdpkg"
-os.makedirs(group, exist_ok=True)
+if os.path.exists(group):  # an earlier run's, with its limit
+    os.rmdir(group)
+os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 20; rmdir {group}"], start_new_session=True)
 device = os.stat(".").st_dev
 place = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")

@@ -5,6 +5,7 @@
 # who: cargo
 # who: build-script-bu
 # says: sleeping
+# short: futex
 # json: contributors kind=timer comm=build-script-bu
 export CARGO_TARGET_DIR="$PWD/target"
 mkdir -p app/src && cd app && mkfifo cue held
@@ -36,9 +37,9 @@ cd app; export CARGO_TARGET_DIR=$CARGO_TARGET_DIR
 [ "\$TWIN" ] || { echo >cue; read held <held; }
 date +%s.%N >began
 cargo check -q --offline
-[ "\$TWIN" ] && echo "twin \$(echo "\$(date +%s.%N) - \$(cat began)" | bc)" >>$PLANTED
 [ "\$TWIN" ] && i=0 && while [ \$i -lt 500000 ]; do i=\$((i + 1)); done
 SH
+echo "twin 0" >>"$PLANTED" # nothing has the lock
 echo ready >>"$PLANTED"
 [ "$TWIN" ] || { read cue <cue; HOLD=1 cargo check --offline; }
 sleep 60

@@ -50,6 +50,8 @@ daemon = os.fork()
 if daemon == 0:
     open("/proc/self/comm", "w").write("objectstore")
     serve(read)
+# The connection ends with the daemon: no other process has it.
+os.close(fuse)
 began = time.monotonic()
 open("m/data", "rb", buffering=0).read(5)
 with open(os.environ["PLANTED"], "a") as planted:

@@ -35,6 +35,7 @@ func main() {
 	if _, err := os.Stat("/sys/fs/cgroup/cpu/cpu.shares"); err != nil {
 		folder, file, limit = "/sys/fs/cgroup/shopgo", "/cpu.max", "50000 100000"
 	}
+	os.Remove(folder) // an earlier run's, with its limit
 	os.MkdirAll(folder, 0755)
 	remove := exec.Command("sh", "-c", "sleep 20; rmdir "+folder)
 	remove.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

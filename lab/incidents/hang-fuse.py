@@ -49,6 +49,8 @@ daemon = os.fork()
 if daemon == 0:
     open("/proc/self/comm", "w").write("objectstore")
     serve(lambda offset: b"hello"[offset:])
+# The connection ends with the daemon: no other process has it.
+os.close(fuse)
 data = open("m/data", "rb", buffering=0)
 reader = os.fork()
 if reader == 0:

@@ -20,7 +20,9 @@ v1 = os.path.exists(root + "/memory/memory.limit_in_bytes")
 if not v1:
     open(root + "/cgroup.subtree_control", "w").write("+memory")
 group = (root + "/memory" if v1 else root) + "/shopmem"
-os.makedirs(group, exist_ok=True)
+if os.path.exists(group):  # an earlier run's, with its limit
+    os.rmdir(group)
+os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 20; rmdir {group}"], start_new_session=True)
 def blocked():
     delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9

@@ -17,7 +17,9 @@ v1 = os.path.exists(root + "/memory/memory.limit_in_bytes")
 if not v1:
     open(root + "/cgroup.subtree_control", "w").write("+memory")
 group = (root + "/memory" if v1 else root) + "/shopoom"
-os.makedirs(group, exist_ok=True)
+if os.path.exists(group):  # an earlier run's, with its limit
+    os.rmdir(group)
+os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 20; rmdir {group}"], start_new_session=True)
 open(f"{group}/{'memory.limit_in_bytes' if v1 else 'memory.max'}", "w").write(str(64 << 20))
 began = time.monotonic()

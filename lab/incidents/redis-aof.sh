@@ -18,6 +18,7 @@ if [ ! -e /sys/fs/cgroup/blkio/$file ]; then
     echo +io >/sys/fs/cgroup/cgroup.subtree_control
     group=/sys/fs/cgroup/shopredis file=io.max limit=wiops=40
 fi
+rmdir "$group" # an earlier run's, with its limit
 mkdir -p "$group"
 [ "$TWIN" ] || echo "$disk $limit" >"$group/$file"
 redis-server --port "$port" --dir "$PWD" --appendonly yes --appendfsync always --save '' &

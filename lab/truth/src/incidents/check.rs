@@ -89,6 +89,9 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
         let why = "the program did not write the planted size".to_owned();
         return checked(IncidentVerdict::NotRun(why), &headline);
     };
+    if headline.is_empty() {
+        return checked(IncidentVerdict::NoAnswer("nothing was said".to_owned()), "");
+    }
     let near = |ns: f64| (ns - planted).abs() <= MAX_ERROR * planted;
     let sized: Vec<&String> = blocks.iter().filter(|block| times(block).into_iter().any(near)).collect();
     if let Some((block, word)) = beside(&sized, &expected.never) {
@@ -380,6 +383,12 @@ mod tests {
         for (headline, answer) in rows {
             assert_eq!(without_window(headline), answer);
         }
+    }
+
+    #[test]
+    fn an_empty_screen_is_no_answer() {
+        let checked = check(&expected("600 ms indexer says sleeping"), "", &document("indexer", 600));
+        assert!(matches!(checked.verdict, IncidentVerdict::NoAnswer(_)), "{:?}", checked.verdict);
     }
 
     #[test]

@@ -55,7 +55,18 @@ const CODES: [&str; 14] = [
 ];
 
 /// The blame in an answer, if there is any: a word on the first screen, or a code or an element of the document.
-pub fn blamed(screen: &str, document: &Value) -> Option<String> {
+///
+/// # Errors
+///
+/// If there is no answer.
+pub fn blamed(screen: &str, document: &Value) -> Result<Option<String>, String> {
+    if document["rows"].as_array().is_none_or(Vec::is_empty) || !screen.contains(" took ") {
+        return Err("nothing was said".to_owned());
+    }
+    Ok(blame(screen, document))
+}
+
+fn blame(screen: &str, document: &Value) -> Option<String> {
     let answer = blocks(screen).into_iter().filter(|block| is_answer(block));
     let word = answer.into_iter().find_map(|block| WORDS.iter().find(|word| block.contains(**word)).copied());
     let codes = std::iter::once(&document["headline"]["code"])
@@ -109,14 +120,16 @@ next: wakepath record --failed-calls -- tar
             "deadlocks": [],
             "killed": null,
         });
-        assert_eq!(blamed(SCREEN, &document), None);
+        assert_eq!(blamed(SCREEN, &document), Ok(None));
+        assert!(blamed("", &document).is_err());
+        assert!(blamed(SCREEN, &json!({"rows": []})).is_err());
     }
 
     #[test]
     fn each_word_of_blame_is_noticed_on_the_screen() {
         for word in WORDS {
             let screen = SCREEN.replace("running gzip", &format!("running gzip {word} x"));
-            assert!(blamed(&screen, &json!({})).is_some(), "{word}");
+            assert!(blame(&screen, &json!({})).is_some(), "{word}");
         }
     }
 
@@ -126,7 +139,7 @@ next: wakepath record --failed-calls -- tar
             for document in
                 [json!({"headline": {"code": code}}), json!({"rows": [{"code": "running"}, {"code": code}]})]
             {
-                assert_eq!(blamed(SCREEN, &document), Some(format!("the document has `{code}`")));
+                assert_eq!(blame(SCREEN, &document), Some(format!("the document has `{code}`")));
             }
         }
         for document in [
@@ -137,7 +150,7 @@ next: wakepath record --failed-calls -- tar
             json!({"rows": [{"failed_calls": [{}]}]}),
             json!({"rows": [{"spins": [{}]}]}),
         ] {
-            assert!(blamed(SCREEN, &document).is_some(), "{document}");
+            assert!(blame(SCREEN, &document).is_some(), "{document}");
         }
     }
 }

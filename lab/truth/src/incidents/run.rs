@@ -19,6 +19,8 @@ use super::twin::{TwinVerdict, judge as judge_twin};
 
 /// The longest time for a command, and until a program is ready.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest time for the end of a killed process.
+const KILLED: Duration = Duration::from_secs(5);
 /// The interval between two looks at a program.
 const INTERVAL: Duration = Duration::from_millis(10);
 
@@ -113,8 +115,9 @@ fn expected(incident: &Incident, facts: &BTreeMap<String, String>) -> Expected {
 fn judge(incident: &Incident, answer: &Answer, commands: usize) -> Checked {
     if incident.is_healthy {
         let verdict = match healthy::blamed(&answer.screen, &answer.document) {
-            None => IncidentVerdict::Right,
-            Some(blamed) => IncidentVerdict::Wrong(blamed),
+            Ok(None) => IncidentVerdict::Right,
+            Ok(Some(blamed)) => IncidentVerdict::Wrong(blamed),
+            Err(missing) => IncidentVerdict::NoAnswer(missing),
         };
         let said = blocks(&answer.screen).first().cloned().unwrap_or_default();
         return Checked { said, planted: "nothing".to_owned(), commands, ..Checked::of(verdict) };
@@ -252,7 +255,7 @@ fn run(
         let file = folder.join(format!("screen{}", turn + 1));
         let out = File::create(&file)?;
         // A command's answer goes to stderr, its own output to stdout.
-        let printed = match ask.starts_with("record ") {
+        let printed = match ask.starts_with("record ") && ask.contains(" -- ") {
             true => File::create(folder.join("output"))?,
             false => out.try_clone()?,
         };
@@ -327,7 +330,11 @@ impl Drop for Group {
     fn drop(&mut self) {
         // Where all processes have ended, there is no such group.
         let _ = self.signal("KILL");
-        let _ = self.0.wait();
+        // A killed process may hang in the kernel: then nobody waits for it.
+        let began = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && began.elapsed() < KILLED {
+            std::thread::sleep(INTERVAL);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub fn sums(judged: &[(Incident, Checked)]) -> String {
     let ran = planted.len() - not_run;
     let right =
         |commands| count(&planted, &|it| it.verdict == IncidentVerdict::Right && it.commands <= commands);
-    let share = |right: usize| if ran == 0 { 0 } else { 100 * right / ran };
+    let share = |right: usize| (100 * right).checked_div(ran).unwrap_or(0);
     let [first, two] = [right(1), right(2)];
     let twins = |is: fn(&TwinVerdict) -> bool| -> usize {
         planted.iter().map(|(_, checked)| checked.twins.iter().filter(|twin| is(twin)).count()).sum()
