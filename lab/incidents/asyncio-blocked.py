@@ -9,8 +9,11 @@ import asyncio, os, time
 open("/proc/self/comm", "w").write("webloop")
 async def handle():
     while True:
-        time.sleep(0.4)
+        if "TWIN" in os.environ:
+            await asyncio.sleep(0.4)
+        else:
+            time.sleep(0.4)
         await asyncio.sleep(0.1)
 with open(os.environ["PLANTED"], "a") as planted:
-    print("pid", os.getpid(), "\nready", file=planted)
+    print("pid", os.getpid(), "\ntwin 0", "\nready", file=planted)
 asyncio.run(handle())

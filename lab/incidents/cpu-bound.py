@@ -4,8 +4,12 @@
 # who: reports
 # says: running
 # json: contributors kind=running comm=reports
-import time
+import os, time
 open("/proc/self/comm", "w").write("reports")
+if "TWIN" in os.environ:
+    time.sleep(0.6)
 began = time.process_time()
-while time.process_time() - began < 0.6:
+while "TWIN" not in os.environ and time.process_time() - began < 0.6:
     pass
+with open(os.environ["PLANTED"], "a") as planted:
+    print("twin", time.process_time() - began, file=planted)

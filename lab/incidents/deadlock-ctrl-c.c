@@ -7,17 +7,24 @@
 // never: clock_nanosleep
 // json: killed signal.name=SIGINT lock.owner.comm=ledger
 // json: deadlocks comm=ledger
+// twin: ledger
+// twin: owns
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 static pthread_mutex_t orders = PTHREAD_MUTEX_INITIALIZER, accounts = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t both;
 static void *ledger(void *nothing) {
 	prctl(PR_SET_NAME, "ledger");
+	if (getenv("TWIN")) // takes them in the other thread's order
+		pthread_barrier_wait(&both), pthread_mutex_lock(&orders);
 	pthread_mutex_lock(&accounts);
-	pthread_barrier_wait(&both);
-	pthread_mutex_lock(&orders);
+	if (!getenv("TWIN"))
+		pthread_barrier_wait(&both), pthread_mutex_lock(&orders);
+	pthread_mutex_unlock(&orders);
+	pthread_mutex_unlock(&accounts);
 	return nothing;
 }
 int main(void) {
@@ -26,8 +33,16 @@ int main(void) {
 	pthread_create(&thread, NULL, ledger, NULL);
 	pthread_mutex_lock(&orders);
 	pthread_barrier_wait(&both);
+	if (getenv("TWIN")) {
+		pthread_mutex_lock(&accounts);
+		pthread_mutex_unlock(&accounts);
+		pthread_mutex_unlock(&orders);
+		pthread_join(thread, NULL);
+	}
 	FILE *planted = fopen(getenv("PLANTED"), "a");
-	fputs("ready\n", planted);
+	// In the twin both threads are through: the program has been joined.
+	fputs("twin 0\nready\n", planted);
 	fclose(planted);
-	pthread_mutex_lock(&accounts);
+	for (;;)
+		getenv("TWIN") ? pause() : pthread_mutex_lock(&accounts);
 }

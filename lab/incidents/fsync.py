@@ -5,6 +5,8 @@
 # says: disk
 # json: waits depth=0 call=fsync
 # json: contributors kind=block_device
+# twin: orders.db
+# twin: fsync
 import os, time
 def blocked():
     delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
@@ -14,7 +16,8 @@ long = 0
 for block in range(20):
     orders.write(os.urandom(8 << 20))
     began = blocked()
-    os.fsync(orders)
+    if "TWIN" not in os.environ:
+        os.fsync(orders)
     long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", long, file=planted)
+    print("long", long, "\ntwin", long, file=planted)

@@ -5,10 +5,11 @@
 # says: running
 # json: contributors kind=running comm=shopserver
 import http.server, os, signal, time, urllib.request
+twin = "TWIN" in os.environ
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         began = time.process_time()
-        while time.process_time() - began < 0.3:
+        while not twin and time.process_time() - began < 0.3:
             pass
         self.send_response(204)
         self.end_headers()
@@ -18,6 +19,11 @@ process = os.fork()
 if process == 0:
     open("/proc/self/comm", "w").write("shopserver")
     server.serve_forever()
+if twin:
+    time.sleep(0.6)
+began = time.monotonic()
 for request in range(2):
     urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").read()
+with open(os.environ["PLANTED"], "a") as planted:
+    print("twin", time.monotonic() - began, file=planted)
 os.kill(process, signal.SIGKILL)

@@ -6,13 +6,17 @@
 # never: limit
 # json: waits depth=0 call=fdatasync
 # json: contributors kind=block_device
+# twin: orders.log
+# twin: limit
 import os, subprocess, time
 root = "/sys/fs/cgroup"
 v1 = os.path.exists(root + "/blkio/blkio.throttle.write_bps_device")
 if not v1:
     open(root + "/cgroup.subtree_control", "w").write("+io")
 group = (root + "/blkio" if v1 else root) + "/shopfree"
-os.makedirs(group, exist_ok=True)
+if os.path.exists(group):  # an earlier run's, with its limit
+    os.rmdir(group)
+os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 10; rmdir {group}"], start_new_session=True)
 device = os.stat(".").st_dev
 place = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
@@ -31,7 +35,8 @@ long = 0
 for block in range(60):
     orders.write(os.urandom(4 << 20))
     began = blocked()
-    os.fdatasync(orders)
+    if "TWIN" not in os.environ:
+        os.fdatasync(orders)
     long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", long, file=planted)
+    print("long", long, "\ntwin", long, file=planted)

@@ -11,7 +11,9 @@ v1 = os.path.exists(root + "/blkio/blkio.throttle.write_bps_device")
 if not v1:
     open(root + "/cgroup.subtree_control", "w").write("+io")
 group = (root + "/blkio" if v1 else root) + "/shopwal"
-os.makedirs(group, exist_ok=True)
+if os.path.exists(group):  # an earlier run's, with its limit
+    os.rmdir(group)
+os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 10; rmdir {group}"], start_new_session=True)
 device = os.stat(".").st_dev
 place = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
@@ -23,7 +25,8 @@ def put(file, text):
 def blocked():
     delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
     return time.monotonic() - time.thread_time() - delayed
-put(*(("blkio.throttle.write_bps_device", f"{disk} 1000000") if v1 else ("io.max", f"{disk} wbps=1000000")))
+if "TWIN" not in os.environ:
+    put(*(("blkio.throttle.write_bps_device", f"{disk} 1000000") if v1 else ("io.max", f"{disk} wbps=1000000")))
 put("cgroup.procs", "0")
 wal = open("wal", "wb", buffering=0)
 long = 0
@@ -33,4 +36,4 @@ for block in range(30):
     os.fdatasync(wal)
     long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", long, file=planted)
+    print("long", long, "\ntwin", long, file=planted)

@@ -4,13 +4,15 @@
 # who: nightly
 # says: waiting for a CPU
 # json: contributors kind=runnable code=competitor what~nightly
+# twin: nightly
 import os, signal, time
 os.sched_setaffinity(0, {1})
 other = os.fork()
 if other == 0:
     open("/proc/self/comm", "w").write("nightly")
-    while True:
+    while "TWIN" not in os.environ:
         pass
+    signal.pause()
 os.nice(5)
 def ran(pid):
     return int(open(f"/proc/{pid}/schedstat").read().split()[0]) / 1e9
@@ -18,5 +20,5 @@ began = ran(other)
 while time.process_time() < 0.3:
     pass
 with open(os.environ["PLANTED"], "a") as planted:
-    print("long", ran(other) - began, file=planted)
+    print("long", ran(other) - began, "\ntwin", ran(other) - began, file=planted)
 os.kill(other, signal.SIGKILL)

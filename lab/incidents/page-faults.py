@@ -15,7 +15,8 @@ if not sys.argv[1:]:
     file.write(os.urandom(128 << 20))
     file.flush()
     os.fsync(file)
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if "TWIN" not in os.environ:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     disk = os.stat("index.db").st_dev
     disk = os.path.realpath(f"/sys/dev/block/{os.major(disk)}:{os.minor(disk)}").split("/")[-1]
     print("disk", disk, "\npython", sys.executable, "\nscript", __file__, "\nready", file=planted)
@@ -25,4 +26,5 @@ else:
     began = blocked()
     for page in range(0, len(pages), 16384):
         pages[page]
-    print("long", blocked() - began, file=planted)
+    long = blocked() - began
+    print("long", long, "\ntwin", long, file=planted)

@@ -8,6 +8,7 @@
 # json: blocked_by operation=PUT-stock
 # json: states state=blocked_by_request
 import json, os, threading, time, urllib.request
+twin = "TWIN" in os.environ
 lock, held, spans = threading.Lock(), threading.Event(), []
 def request(name, work):
     began, tid = time.time_ns(), threading.get_native_id()
@@ -19,11 +20,14 @@ def request(name, work):
 def stock():
     with lock:
         held.set()
-        time.sleep(0.6)
+        time.sleep(0 if twin else 0.6)
 def cart():
+    began = time.monotonic()
     with lock:
         pass
-    time.sleep(0.1)
+    with open(os.environ["PLANTED"], "a") as planted:
+        print("twin", time.monotonic() - began, file=planted)
+    time.sleep(0.7 if twin else 0.1)
 holder = threading.Thread(target=request, args=("PUT-stock", stock))
 holder.start()
 held.wait()

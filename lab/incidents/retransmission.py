@@ -14,13 +14,15 @@ def serve():
     server.recv(9)
     # The filter of the client's socket drops what arrives: the kernel sends it again, later and later.
     code = ctypes.create_string_buffer(DROP_ALL)
-    client.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", 1, ctypes.addressof(code)))
+    if "TWIN" not in os.environ:
+        client.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", 1, ctypes.addressof(code)))
     server.send(b"answer")
     time.sleep(0.5)
-    client.setsockopt(socket.SOL_SOCKET, 27, 0)
+    if "TWIN" not in os.environ:
+        client.setsockopt(socket.SOL_SOCKET, 27, 0)
 threading.Thread(target=serve).start()
 client.send(b"question")
 began = time.monotonic()
 client.recv(9)
 with open(os.environ["PLANTED"], "a") as planted:
-    print("port", listener.getsockname()[1], "\nlong", time.monotonic() - began, file=planted)
+    print("port", listener.getsockname()[1], "\nlong", time.monotonic() - began, "\ntwin", time.monotonic() - began, file=planted)

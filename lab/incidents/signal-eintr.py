@@ -10,6 +10,12 @@ class Signalled(Exception):
 def handle(number, frame):
     raise Signalled
 signal.signal(signal.SIGUSR1, handle)
+if "TWIN" in os.environ:
+    # The wait is not cut short: its time-out ends it.
+    select.poll().poll(800)
+    with open(os.environ["PLANTED"], "a") as planted:
+        print("twin 0", file=planted)
+    os._exit(0)
 if os.fork() == 0:
     open("/proc/self/comm", "w").write("supervisor")
     time.sleep(0.8)

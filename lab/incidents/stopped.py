@@ -7,8 +7,14 @@
 import os, signal, time
 if os.fork() == 0:
     open("/proc/self/comm", "w").write("debugger")
-    os.kill(os.getppid(), signal.SIGSTOP)
-    time.sleep(0.7)
+    if "TWIN" not in os.environ:
+        os.kill(os.getppid(), signal.SIGSTOP)
+        time.sleep(0.7)
     os.kill(os.getppid(), signal.SIGCONT)
     os._exit(0)
+if "TWIN" in os.environ:
+    time.sleep(0.7)
+began = time.monotonic()
 os.wait()
+with open(os.environ["PLANTED"], "a") as planted:
+    print("twin", time.monotonic() - began, file=planted)

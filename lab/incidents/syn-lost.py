@@ -6,11 +6,13 @@
 # never: sleeping
 # json: segments call=connect object.name~127.0.0.1:$port
 import os, socket, threading, time
+twin = "TWIN" in os.environ
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 listener.listen(0)
 crowd = [socket.socket()]
-crowd[0].connect(listener.getsockname())
+if not twin:
+    crowd[0].connect(listener.getsockname())
 def accept():
     time.sleep(0.5)
     listener.accept()
@@ -19,4 +21,6 @@ late = socket.socket()
 began = time.monotonic()
 late.connect(listener.getsockname())
 with open(os.environ["PLANTED"], "a") as planted:
-    print("port", listener.getsockname()[1], "\nlong", time.monotonic() - began, file=planted)
+    print("port", listener.getsockname()[1], "\nlong", time.monotonic() - began, "\ntwin", time.monotonic() - began, file=planted)
+while twin and time.process_time() < 0.6:
+    pass

@@ -2,8 +2,11 @@
 //! would ask it, and its first screen and its JSON must both name the cause, the thread and the size.
 
 mod check;
+mod healthy;
 mod run;
 mod script;
+mod sums;
+mod twin;
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +15,8 @@ use anyhow::{Context, Result, ensure};
 pub use check::{Checked, IncidentVerdict, check};
 pub use run::{Answer, ask};
 pub use script::Incident;
+pub use sums::{is_right, sums};
+pub use twin::TwinVerdict;
 
 /// The largest error in a size, as a share of the planted size.
 pub const MAX_ERROR: f64 = 0.1;
@@ -40,41 +45,41 @@ pub fn scripts(folder: &Path, names: &[String]) -> Result<Vec<Incident>> {
 }
 
 /// The table's head.
-pub const HEAD: &str = "| incident | planted | asked | said | verdict |\n|---|---|---|---|---|";
+pub const HEAD: &str =
+    "| incident | planted | asked | said | verdict | twin, idle and beside load |\n|---|---|---|---|---|---|";
 
 /// An incident and its answer, as a row of the table.
 pub fn row(incident: &Incident, checked: &Checked) -> String {
-    let asked = incident.asks.iter().map(|ask| format!("`{ask}`")).collect::<Vec<_>>().join(", ");
+    let asks = incident.asks.iter().take(checked.commands.max(1));
+    let asked = asks.map(|ask| format!("`{ask}`")).collect::<Vec<_>>().join(", ");
     let verdict = match (&checked.verdict, &incident.known) {
         (IncidentVerdict::Right, _) => "right".to_owned(),
         (IncidentVerdict::Wrong(why), known) => format!("**WRONG**: {}", reason(why, known.as_deref())),
         (IncidentVerdict::NoAnswer(why), known) => format!("no answer: {}", reason(why, known.as_deref())),
+        (IncidentVerdict::Undecided(why), known) => format!("undecided: {}", reason(why, known.as_deref())),
         (IncidentVerdict::NotRun(why), _) => format!("not run: {why}"),
     };
+    let twins = checked.twins.iter().map(twin_words).collect::<Vec<_>>().join("; ");
     let cells = [
         &incident.name,
         &format!("{}: {}", incident.cause, checked.planted),
         &asked,
         &checked.said,
         &verdict,
+        &twins,
     ];
     let cells = cells.map(|cell| cell.replace('|', "\\|"));
     format!("| {} |", cells.join(" | "))
 }
 
-fn reason(why: &str, known: Option<&str>) -> String {
-    known.map_or_else(|| why.to_owned(), |known| format!("{why}; {known}"))
+fn twin_words(twin: &TwinVerdict) -> String {
+    match twin {
+        TwinVerdict::Right(_) => "right".to_owned(),
+        TwinVerdict::Wrong(word, headline) => format!("**WRONG**: the headline says `{word}`: {headline}"),
+        TwinVerdict::NotJudged(why) => format!("not judged: {why}"),
+    }
 }
 
-/// The line with the sums below the table.
-pub fn sums(verdicts: &[IncidentVerdict]) -> String {
-    let count = |is: fn(&IncidentVerdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
-    format!(
-        "{} incidents: {} right, {} WRONG, {} without an answer, {} not run.",
-        verdicts.len(),
-        count(|verdict| *verdict == IncidentVerdict::Right),
-        count(|verdict| matches!(verdict, IncidentVerdict::Wrong(_))),
-        count(|verdict| matches!(verdict, IncidentVerdict::NoAnswer(_))),
-        count(|verdict| matches!(verdict, IncidentVerdict::NotRun(_))),
-    )
+fn reason(why: &str, known: Option<&str>) -> String {
+    known.map_or_else(|| why.to_owned(), |known| format!("{why}; {known}"))
 }

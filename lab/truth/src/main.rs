@@ -11,7 +11,7 @@ use wakepath_truth::Limits;
 use wakepath_truth::calls::{self, CallsJudgement, Condition};
 use wakepath_truth::cost::{self, Series, TRIALS};
 use wakepath_truth::drills::{self, Language};
-use wakepath_truth::incidents::{self, IncidentVerdict};
+use wakepath_truth::incidents;
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
 use wakepath_truth::runner::{Judgement, Runner, judge, read};
@@ -89,6 +89,9 @@ enum Verb {
         /// Keep screens, documents and recordings in this folder.
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
+        /// Plant no twins.
+        #[arg(long)]
+        without_twins: bool,
     },
     /// Checks the recording cost that the tool prints: pairs of runs of a load, alone and recorded.
     Cost {
@@ -194,8 +197,8 @@ enum Verb {
 fn main() -> ExitCode {
     let options = Options::parse();
     let result = match &options.verb {
-        Some(Verb::Incidents { names, wakepath, scripts, keep }) => {
-            plant(names, wakepath, scripts, keep.as_ref())
+        Some(Verb::Incidents { names, wakepath, scripts, keep, without_twins }) => {
+            plant(names, wakepath, scripts, keep.as_ref(), !without_twins)
         }
         Some(Verb::Cost { names, pairs, seconds, wakepath, programs }) => {
             let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
@@ -365,21 +368,27 @@ fn judge_requests(
     Ok(requests::is_right(&judged))
 }
 
-/// Plants each incident once and prints the table. True if no answer is wrong.
-fn plant(names: &[String], wakepath: &Path, scripts: &Path, keep: Option<&PathBuf>) -> Result<bool> {
+/// Plants each incident once, and its twins, and prints the table. True if no answer is wrong.
+fn plant(
+    names: &[String],
+    wakepath: &Path,
+    scripts: &Path,
+    keep: Option<&PathBuf>,
+    with_twins: bool,
+) -> Result<bool> {
     let (folder, _temporary) = place(keep)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     // Under sudo the programs run as the invoking user, and write there.
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
     println!("{}", incidents::HEAD);
-    let mut verdicts = Vec::new();
+    let mut judged = Vec::new();
     for incident in incidents::scripts(scripts, names)? {
-        let checked = incidents::ask(wakepath, &incident, &folder.join(&incident.name));
+        let checked = incidents::ask(wakepath, &incident, &folder.join(&incident.name), with_twins);
         println!("{}", incidents::row(&incident, &checked));
-        verdicts.push(checked.verdict);
+        judged.push((incident, checked));
     }
-    println!("\n{}", incidents::sums(&verdicts));
-    Ok(!verdicts.iter().any(|verdict| matches!(verdict, IncidentVerdict::Wrong(_))))
+    println!("\n{}", incidents::sums(&judged));
+    Ok(incidents::is_right(&judged))
 }
 
 /// The folder for recordings: the folder to keep, or a temporary folder, removed when the second value is dropped.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::MAX_ERROR;
 use super::script::{nanoseconds, unit_ns};
+use super::twin::TwinVerdict;
 
 /// The verdict on an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum IncidentVerdict {
     Wrong(String),
     /// The answer says nothing false, and lacks something.
     NoAnswer(String),
+    /// The answer says that it does not know.
+    Undecided(String),
     /// The incident could not be planted here.
     NotRun(String),
 }
@@ -28,6 +31,26 @@ pub struct Checked {
     pub said: String,
     /// The planted size as text.
     pub planted: String,
+    /// The number of commands that were asked for it.
+    pub commands: usize,
+    /// A forbidden word stands beside the size.
+    pub is_false: bool,
+    /// The twin's verdicts, idle and beside load.
+    pub twins: Vec<TwinVerdict>,
+}
+
+impl Checked {
+    /// A verdict without an answer.
+    pub(super) const fn of(verdict: IncidentVerdict) -> Self {
+        Self {
+            verdict,
+            said: String::new(),
+            planted: String::new(),
+            commands: 0,
+            is_false: false,
+            twins: Vec::new(),
+        }
+    }
 }
 
 /// The expected parts of an answer, with the run's facts filled in.
@@ -41,6 +64,8 @@ pub struct Expected {
     pub says: Vec<String>,
     /// The words that must not stand beside the size.
     pub never: Vec<String>,
+    /// The words beside the size for an answer that is true and stops short of the cause.
+    pub short: Vec<String>,
     /// The document's parts.
     pub json: Vec<String>,
 }
@@ -50,23 +75,28 @@ const SCREEN_LINES: usize = 30;
 
 /// Compares an answer with the planted incident.
 pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
-    let blocks = blocks(screen);
+    let mut blocks = blocks(screen);
     let headline = blocks.first().cloned().unwrap_or_default();
+    blocks.extend(blamed_row(&blocks, document).map(|row| format!("{headline} {row}")));
     let size = nanoseconds(&expected.size);
     let text = size.map_or_else(|| expected.size.clone(), |ns| format!("{:.0} ms", ns / 1e6));
-    let checked = |verdict, said: &str| Checked { verdict, said: said.to_owned(), planted: text.clone() };
+    let checked = |verdict, said: &str| Checked {
+        said: said.to_owned(),
+        planted: text.clone(),
+        ..Checked::of(verdict)
+    };
     let Some(planted) = size else {
         let why = "the program did not write the planted size".to_owned();
         return checked(IncidentVerdict::NotRun(why), &headline);
     };
+    if headline.is_empty() {
+        return checked(IncidentVerdict::NoAnswer("nothing was said".to_owned()), "");
+    }
     let near = |ns: f64| (ns - planted).abs() <= MAX_ERROR * planted;
     let sized: Vec<&String> = blocks.iter().filter(|block| times(block).into_iter().any(near)).collect();
-    let falsehood = sized.iter().find_map(|block| {
-        let word = expected.never.iter().find(|word| block.contains(word.as_str()))?;
-        Some((block, word))
-    });
-    if let Some((block, word)) = falsehood {
-        return checked(IncidentVerdict::Wrong(format!("the screen says `{word}`")), block);
+    if let Some((block, word)) = beside(&sized, &expected.never) {
+        let verdict = IncidentVerdict::Wrong(format!("the screen says `{word}`"));
+        return Checked { is_false: true, ..checked(verdict, block) };
     }
     let is_named = |block: &&String| expected.who.iter().all(|name| has_word(block, name));
     let is_cause = |block: &&String| expected.says.iter().all(|words| block.contains(words.as_str()));
@@ -79,9 +109,18 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let in_document = sizes.first().copied().flatten();
     let right_document = missing.is_none() && in_document.is_some_and(near);
     let who = expected.who.join("`, `");
+    let short = beside(&sized, &expected.short)
+        .or_else(|| beside(&of_cause.into_iter().collect::<Vec<_>>(), &expected.short));
     let verdict = match (shown, missing) {
+        (Some(_), None) if right_document && expected.says.iter().any(|words| words == UNDECIDED) => {
+            IncidentVerdict::Undecided("the recording does not hold the answer".to_owned())
+        }
         (Some(_), None) if right_document => IncidentVerdict::Right,
         (Some(_), Some((part, _))) => IncidentVerdict::NoAnswer(format!("the document has no `{part}`")),
+        (None, _) if short.is_some() => {
+            let word = short.map_or("", |(_, word)| word);
+            IncidentVerdict::NoAnswer(format!("the answer stops at `{word}`"))
+        }
         (_, None) if !right_document => {
             IncidentVerdict::Wrong(format!("{:.0} ms in the document", in_document.unwrap_or_default() / 1e6))
         }
@@ -92,12 +131,28 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
             IncidentVerdict::NoAnswer(format!("the screen does not name `{who}`"))
         }
         (None, Some(_)) if admits(&blocks) => {
-            IncidentVerdict::NoAnswer("the answer says that it does not know".to_owned())
+            IncidentVerdict::Undecided("the answer says that it does not know".to_owned())
         }
         _ => IncidentVerdict::Wrong(format!("no block of the screen has the cause, its size and `{who}`")),
     };
     let without_samples = said.split(" ~ ").next().unwrap_or(said);
     checked(verdict, without_samples)
+}
+
+/// The block with one of these words, and the word.
+fn beside<'a>(sized: &[&'a String], words: &'a [String]) -> Option<(&'a String, &'a String)> {
+    let word = |block: &&'a String| words.iter().find(|word| block.contains(word.as_str()));
+    sized.iter().find_map(|block| Some((*block, word(block)?)))
+}
+
+/// The word by which an answer leaves a wait undecided.
+const UNDECIDED: &str = "undecided";
+
+/// The row that the headline blames: in the document's words its `row`.
+fn blamed_row<'a>(blocks: &'a [String], document: &Value) -> Option<&'a String> {
+    let place = document["headline"]["row"].as_u64().unwrap_or(0);
+    let has_share = |block: &&String| block.split(' ').next().is_some_and(|share| share.ends_with('%'));
+    blocks.iter().filter(has_share).nth(place as usize)
 }
 
 /// True if the headline, or the largest row, says that the cause is not known.
@@ -107,12 +162,12 @@ fn admits(blocks: &[String]) -> bool {
         .first()
         .into_iter()
         .chain(top)
-        .any(|block| ["unknown", "undecided", "not known"].iter().any(|word| block.contains(word)))
+        .any(|block| ["unknown", UNDECIDED, "not known"].iter().any(|word| block.contains(word)))
 }
 
 /// A first screen's blocks: a line and the deeper indented lines below it, as a single line; or a figure from a table
 /// of threads, with its column and its thread. The window's length is cut off the headline, since it is no answer.
-fn blocks(screen: &str) -> Vec<String> {
+pub(super) fn blocks(screen: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut columns = Vec::new();
     // A headline may take several lines, up to the line with the time.
@@ -189,7 +244,7 @@ fn times(text: &str) -> Vec<f64> {
 }
 
 /// True if the name stands in the text, without a letter, digit or underscore beside it.
-fn has_word(text: &str, name: &str) -> bool {
+pub(super) fn has_word(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
         .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
@@ -202,8 +257,11 @@ fn sum(document: &Value, part: &str) -> Option<f64> {
     let list = words.next()?;
     let (sums, filters): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with("sum="));
     let key = sums.first().and_then(|word| word.strip_prefix("sum="));
-    let mut found = Vec::new();
-    flatten(&document[list], &mut found);
+    let found = list.split('.').fold(vec![document], |lists, key| {
+        let mut elements = Vec::new();
+        lists.into_iter().for_each(|list| flatten(&list[key], &mut elements));
+        elements
+    });
     let end = ["window", "scope"].iter().find_map(|key| document[key]["to_ns"].as_f64());
     let lengths = found.into_iter().filter(|element| filters.iter().all(|filter| passes(element, filter)));
     lengths.map(|element| length(element, key, end)).reduce(|sum, one| Some(sum? + one?)).flatten()
@@ -274,6 +332,7 @@ mod tests {
             who: vec![words[2].to_owned()],
             says: of("says"),
             never: of("never"),
+            short: Vec::new(),
             json: vec!["contributors kind=timer comm=indexer".to_owned()],
         }
     }
@@ -305,6 +364,7 @@ mod tests {
                 IncidentVerdict::Right => "right",
                 IncidentVerdict::Wrong(_) => "WRONG",
                 IncidentVerdict::NoAnswer(_) => "no answer",
+                IncidentVerdict::Undecided(_) => "undecided",
                 IncidentVerdict::NotRun(_) => "not run",
             };
             assert_eq!(word, verdict, "{planted}, {comm} {ms}: {:?}", checked.verdict);
@@ -326,10 +386,67 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_that_says_unknown_is_no_answer_and_not_wrong() {
+    fn an_empty_screen_is_no_answer() {
+        let checked = check(&expected("600 ms indexer says sleeping"), "", &document("indexer", 600));
+        assert!(matches!(checked.verdict, IncidentVerdict::NoAnswer(_)), "{:?}", checked.verdict);
+    }
+
+    #[test]
+    fn a_screen_that_says_unknown_is_undecided_and_not_wrong() {
         let screen = "app took 940 ms: mostly unknown (64%)\n 64.0%   600 ms  unknown: no wake-up was seen\n";
         let checked = check(&expected("600 ms indexer says sleeping"), screen, &json!({}));
-        assert!(matches!(checked.verdict, IncidentVerdict::NoAnswer(_)), "{:?}", checked.verdict);
+        assert!(matches!(checked.verdict, IncidentVerdict::Undecided(_)), "{:?}", checked.verdict);
+    }
+
+    #[test]
+    fn undecided_time_is_counted_apart_also_where_nothing_more_can_be_known() {
+        let screen = "2 threads\n 64.0%   600 ms  undecided indexer\n";
+        let checked = check(&expected("600 ms indexer says undecided"), screen, &document("indexer", 600));
+        assert!(matches!(checked.verdict, IncidentVerdict::Undecided(_)), "{:?}", checked.verdict);
+    }
+
+    #[test]
+    fn an_answer_that_is_true_and_stops_short_is_no_answer() {
+        let mut expected = expected("600 ms lockfile says polling");
+        for (short, comm, is_missing) in [
+            ("", "other", false),
+            ("sleeping", "other", true),
+            ("sleeping", "indexer", true),
+            ("running", "other", false),
+        ] {
+            expected.short = [short].into_iter().filter(|word| !word.is_empty()).map(str::to_owned).collect();
+            let verdict = check(&expected, SCREEN, &document(comm, 600)).verdict;
+            assert_eq!(matches!(verdict, IncidentVerdict::NoAnswer(_)), is_missing, "{short}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_cause_with_the_size_of_a_larger_row_stops_short_if_the_incident_says_so() {
+        let mut expected = expected("350 ms indexer says sleeping");
+        let verdict = |expected: &Expected| check(expected, SCREEN, &document("indexer", 350)).verdict;
+        assert!(matches!(verdict(&expected), IncidentVerdict::Wrong(_)));
+        expected.short = vec!["until a timer".to_owned()];
+        assert!(matches!(verdict(&expected), IncidentVerdict::NoAnswer(_)));
+    }
+
+    #[test]
+    fn a_name_may_stand_in_the_headline_and_the_size_in_the_row_that_it_blames() {
+        let screen =
+            "curl took 940 ms: mostly waiting for backend (7), which was sleeping (64%), through nginx (9)
+
+ share     time  what the time went to, largest first
+ 63.8%   600 ms  sleeping until a timer
+ 31.5%   296 ms  waiting for a CPU
+";
+        let verdict = |size: &str, who: &str, row: u64| {
+            let mut document = document("indexer", size.split(' ').next().unwrap().parse().unwrap());
+            document["headline"] = json!({ "row": row });
+            check(&expected(&format!("{size} {who} says sleeping")), screen, &document).verdict
+        };
+        assert_eq!(verdict("600 ms", "nginx", 0), IncidentVerdict::Right);
+        assert!(matches!(verdict("600 ms", "nginx", 1), IncidentVerdict::Wrong(_)));
+        assert!(matches!(verdict("296 ms", "nginx", 0), IncidentVerdict::Wrong(_)));
+        assert_eq!(verdict("296 ms", "nginx", 1), IncidentVerdict::Right);
     }
 
     #[test]
@@ -356,6 +473,7 @@ mod tests {
             "segments": [{"from_ns": 0, "to_ns": 40, "object": {"name": "udp 127.0.0.9:53"}}],
             "deadlocks": [[{"comm": "a", "since_ns": 30}, {"comm": "b", "since_ns": 40}]],
             "threads": [{"comm": "a", "undecided_ns": 5}],
+            "open_chains": [{"waits": [{"comm": "c", "since_ns": 10}]}, {"waits": []}],
         });
         let rows = [
             ("segments object.name~127.0.0.9:53", Some(40.0)),
@@ -363,6 +481,8 @@ mod tests {
             ("deadlocks comm=b", Some(60.0)),
             ("threads comm=a sum=undecided_ns", Some(5.0)),
             ("threads comm=a sum=idle_ns", None),
+            ("open_chains.waits comm=c", Some(90.0)),
+            ("open_chains.waits comm=d", None),
             ("waits", None),
         ];
         for (part, ns) in rows {

@@ -13,8 +13,10 @@ pub struct Incident {
     pub name: String,
     /// Its file.
     pub file: PathBuf,
-    /// The planted cause, as a sentence.
+    /// The planted cause, as a sentence; what a healthy program does.
     pub cause: String,
+    /// It has no cause: the program is healthy.
+    pub is_healthy: bool,
     /// The planted size, as a time (`600 ms`); a `$NAME` in it is a fact written by the program.
     pub size: String,
     /// The wakepath commands to ask, without the word `wakepath`.
@@ -25,11 +27,15 @@ pub struct Incident {
     pub says: Vec<String>,
     /// Words forbidden in a block with the size.
     pub never: Vec<String>,
+    /// Words for an answer that is true and stops short of the cause.
+    pub short: Vec<String>,
     /// The required parts of the document; the first gives the size.
     pub json: Vec<String>,
+    /// Words forbidden in the twin's headline; if there are none, `who` and `says`.
+    pub twin: Vec<String>,
     /// A signal to the whole process group, and the time after `ready` at which it is sent.
     pub signal: Option<(String, Duration)>,
-    /// Programs that must be installed.
+    /// Programs that must be installed, and files that must be there.
     pub needs: Vec<String>,
     /// The reason for a wrong or missing answer, where it is known.
     pub known: Option<String>,
@@ -60,12 +66,15 @@ impl Incident {
             let value = value.trim().to_owned();
             match key {
                 "cause" => incident.cause = value,
+                "healthy" => (incident.cause, incident.is_healthy) = (value, true),
                 "size" => incident.size = value,
                 "ask" => incident.asks.push(value),
                 "who" => incident.who.push(value),
                 "says" => incident.says.push(value),
                 "never" => incident.never.push(value),
+                "short" => incident.short.push(value),
                 "json" => incident.json.push(value),
+                "twin" => incident.twin.push(value),
                 "needs" => incident.needs.push(value),
                 "known" => incident.known = Some(value),
                 "signal" => {
@@ -76,13 +85,21 @@ impl Incident {
                 _ => bail!("`{key}` is no key"),
             }
         }
-        ensure!(!incident.cause.is_empty(), "no `cause`");
-        ensure!(!incident.size.is_empty(), "no `size`");
+        ensure!(!incident.cause.is_empty(), "no `cause` and no `healthy`");
         ensure!((1..=MAX_ASKS).contains(&incident.asks.len()), "one or two `ask` are needed");
+        if incident.is_healthy {
+            return Ok(incident);
+        }
+        ensure!(!incident.size.is_empty(), "no `size`");
         ensure!(!incident.who.is_empty(), "no `who`");
         ensure!(!incident.says.is_empty(), "no `says`");
         ensure!(!incident.json.is_empty(), "no `json`");
         Ok(incident)
+    }
+
+    /// The words forbidden in the twin's headline.
+    pub fn forbidden_in_twin(&self) -> Vec<String> {
+        if self.twin.is_empty() { [&self.who[..], &self.says].concat() } else { self.twin.clone() }
     }
 
     /// True if wakepath starts the program; otherwise it runs before wakepath does.
@@ -148,6 +165,13 @@ mod tests {
         ] {
             assert!(Incident::parse(Path::new("nap.py"), &text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_cause_s_own_words_are_forbidden_in_the_twin_unless_it_has_others() {
+        let parse = |head: &str| Incident::parse(Path::new("nap.py"), head).unwrap().forbidden_in_twin();
+        assert_eq!(parse(HEAD), ["me", "sleeping"]);
+        assert_eq!(parse(&format!("{HEAD}# twin: nap\n")), ["nap"]);
     }
 
     #[test]
