@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use super::head::{self, HeadShape};
 use super::lookahead::{FoundEvent, Lookahead};
 use super::packet::Packet;
 use super::plans::Plans;
@@ -189,10 +190,14 @@ impl<'p, S: Source> Reader<'p, S> {
             }
             let bytes = &self.buffer[..self.visible];
             // The event that ends a loss is read singly.
-            if self.account.pending_loss.is_none() && !stream.sizes.is_empty() {
-                let (way, sight) = ((&stream.head, &stream.sizes), (bytes, self.end));
-                let from = (self.at, self.stamp);
-                (self.at, self.stamp) = self.ahead.scan(way, sight, from, &mut self.registers);
+            if self.account.pending_loss.is_none() {
+                let whole = &bytes[..bytes.len().min(usize::try_from(self.end / 8).unwrap_or(usize::MAX))];
+                let (sizes, from) = (&stream.sizes, (self.at, self.stamp));
+                (self.at, self.stamp) = match stream.head {
+                    HeadShape::Compact { .. } => self.ahead.scan(head::compact, sizes, whole, from),
+                    HeadShape::Large { .. } => self.ahead.scan(head::large, sizes, whole, from),
+                    HeadShape::Any(_) => from,
+                };
                 if let Some(found) = self.ahead.pop() {
                     return Some(self.found(found));
                 }
