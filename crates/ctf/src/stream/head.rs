@@ -47,9 +47,7 @@ pub(super) const fn extend(last: u64, value: u64, bits: u32) -> u64 {
     if bits >= 64 {
         return value;
     }
-    let round = 1_u64 << bits;
-    let at = last & !(round - 1) | value & (round - 1);
-    if at < last { at.wrapping_add(round) } else { at }
+    last.wrapping_add(value.wrapping_sub(last) & ((1 << bits) - 1))
 }
 
 impl HeadShape {

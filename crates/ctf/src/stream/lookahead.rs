@@ -12,8 +12,8 @@ use super::plans::{Need, Sizes};
 pub(super) struct FoundEvent {
     pub class: u32,
     pub stamp: u64,
-    /// The first bit of its fields.
-    pub at: u64,
+    /// The first byte of its fields, in the bytes in sight.
+    pub begin: usize,
 }
 
 /// The number of events found at once: few enough for the nearest cache.
@@ -61,30 +61,30 @@ impl Lookahead {
         (at, mut stamp): (u64, u64),
     ) -> (u64, u64) {
         let first = at.div_ceil(8) as usize;
-        // In bytes: each step from bits and back would lengthen the chain of loads.
-        let (mut from, mut len) = (first, 0);
+        let mut rest = bytes.get(first..).unwrap_or_default();
+        let (whole, mut len) = (rest.len(), 0);
         // Whether the next event in the row replaces the event found last.
         let mut in_row = false;
         while len < MAX_AHEAD
-            && let Some(rest) = bytes.get(from..)
             && let Some((heading, header)) = head(rest, stamp)
             && let Some(size) = sizes.get(heading.id)
+            && let Some((_, behind)) = rest.split_at_checked(header + usize::from(size.bytes))
         {
-            let begin = from + header;
-            let behind = begin + usize::from(size.bytes);
-            if behind > bytes.len() {
-                break;
+            let begin = bytes.len() - rest.len() + header;
+            let found = FoundEvent { class: size.class, stamp: heading.stamp, begin };
+            match size.need {
+                Need::None => {}
+                Need::LastInRow if in_row => self.found[(len - 1) % MAX_AHEAD] = found,
+                need => {
+                    self.found[len % MAX_AHEAD] = found;
+                    // The first event stays, so that a stream keeps its beginning.
+                    in_row = need == Need::LastInRow && len > 0;
+                    len += 1;
+                }
             }
-            let (wanted, is_last_needed) = (size.need != Need::None, size.need == Need::LastInRow);
-            let index = len - usize::from(in_row & is_last_needed);
-            self.found[index % MAX_AHEAD] =
-                FoundEvent { class: size.class, stamp: heading.stamp, at: begin as u64 * 8 };
-            // The first event stays, so that a stream keeps its beginning.
-            in_row = if wanted { is_last_needed && index > 0 } else { in_row };
-            len = index + usize::from(wanted || index < len);
-            (from, stamp) = (behind, heading.stamp);
+            (rest, stamp) = (behind, heading.stamp);
         }
         (self.next, self.len) = (0, len);
-        (if from > first { from as u64 * 8 } else { at }, stamp)
+        (if rest.len() < whole { (bytes.len() - rest.len()) as u64 * 8 } else { at }, stamp)
     }
 }

@@ -94,8 +94,8 @@ impl Sizes {
     }
 
     #[inline]
-    pub fn get(&self, id: u64) -> Option<Size> {
-        *self.0.get(usize::try_from(id).ok()?)?
+    pub fn get(&self, id: u64) -> Option<&Size> {
+        self.0.get(usize::try_from(id).ok()?)?.as_ref()
     }
 }
 

@@ -238,9 +238,12 @@ impl<'p, S: Source> Reader<'p, S> {
     /// this event's fields are void.
     #[inline]
     pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
-        let Some(FoundEvent { class, at, .. }) = self.last_found else { return self.pending_fields(visitor) };
+        let Some(FoundEvent { class, begin, .. }) = self.last_found else {
+            return self.pending_fields(visitor);
+        };
         visitor.begin();
         let plan = &self.plans.classes[class as usize].plan;
+        let at = begin as u64 * 8;
         let run = plan.run_fixed(&self.buffer[..self.visible], at, &mut self.registers, visitor);
         run.map_err(|stop| self.leave_event(stop, class))
     }
