@@ -47,9 +47,7 @@ pub(super) const fn extend(last: u64, value: u64, bits: u32) -> u64 {
     if bits >= 64 {
         return value;
     }
-    let round = 1_u64 << bits;
-    let at = last & !(round - 1) | value & (round - 1);
-    if at < last { at.wrapping_add(round) } else { at }
+    last.wrapping_add(value.wrapping_sub(last) & ((1 << bits) - 1))
 }
 
 impl HeadShape {
@@ -73,54 +71,54 @@ impl HeadShape {
         registers: &mut Registers,
         last: u64,
     ) -> Result<(Heading, u64), Stop> {
-        let first = (at.div_ceil(8)) as usize;
-        match self {
-            Self::Compact { register } => {
-                let rest = bytes.get(first..).ok_or(Stop::Short)?;
-                let word = u32::from_le_bytes(*rest.first_chunk().ok_or(Stop::Short)?);
-                let id = u64::from(word & 31);
-                keep(registers, *register, id);
-                if id < 31 {
-                    let stamp = extend(last, u64::from(word >> 5), 27);
-                    return Ok((Heading { id, stamp }, first as u64 * 8 + 32));
-                }
-                full(rest, 1).map(|heading| (heading, first as u64 * 8 + 8 + 96))
-            }
-            Self::Large { register } => {
-                let rest = bytes.get(first..).ok_or(Stop::Short)?;
-                let id = u64::from(u16::from_le_bytes(*rest.first_chunk().ok_or(Stop::Short)?));
-                keep(registers, *register, id);
-                if id < 0xffff {
-                    let low = rest.get(2..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Short)?;
-                    let stamp = extend(last, u32::from_le_bytes(*low).into(), 32);
-                    return Ok((Heading { id, stamp }, first as u64 * 8 + 48));
-                }
-                full(rest, 2).map(|heading| (heading, first as u64 * 8 + 16 + 96))
-            }
+        let first = at.div_ceil(8);
+        let rest = || bytes.get(first as usize..).unwrap_or_default();
+        let (register, found) = match self {
+            Self::Compact { register } => (*register, compact(rest(), last)),
+            Self::Large { register } => (*register, large(rest(), last)),
             Self::Any(plan) => {
                 let mut heading = Heading { id: 0, stamp: last };
                 let at = plan.run(bytes, at, registers, &mut heading)?;
-                Ok((heading, at))
+                return Ok((heading, at));
             }
+        };
+        let (heading, size) = found.ok_or(Stop::Short)?;
+        if let Some(register) = register {
+            registers.set(register, heading.id);
+        }
+        Ok((heading, (first + size as u64) * 8))
+    }
+}
+
+/// The header of [`HeadShape::Compact`] at the beginning of `rest`, and its size in bytes; `None` if the bytes end first.
+#[inline]
+pub(super) fn compact(rest: &[u8], last: u64) -> Option<(Heading, usize)> {
+    let word = u32::from_le_bytes(*rest.first_chunk()?);
+    match word & 31 {
+        31 => full(rest, 1),
+        id => Some((Heading { id: id.into(), stamp: extend(last, (word >> 5).into(), 27) }, 4)),
+    }
+}
+
+/// The header of [`HeadShape::Large`], likewise.
+#[inline]
+pub(super) fn large(rest: &[u8], last: u64) -> Option<(Heading, usize)> {
+    let [a, b, low @ ..] = *rest.first_chunk::<6>()?;
+    match u16::from_le_bytes([a, b]) {
+        0xffff => full(rest, 2),
+        id => {
+            let stamp = extend(last, u32::from_le_bytes(low).into(), 32);
+            Some((Heading { id: id.into(), stamp }, 6))
         }
     }
 }
 
-#[inline]
-fn keep(registers: &mut Registers, register: Option<u16>, id: u64) {
-    if let Some(register) = register {
-        registers.set(register, id);
-    }
-}
-
-/// Id and stamp in full.
-fn full(rest: &[u8], from: usize) -> Result<Heading, Stop> {
-    let both: &[u8; 12] = rest.get(from..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Short)?;
-    let (id, stamp) = both.split_at(4);
-    Ok(Heading {
-        id: u32::from_le_bytes(id.try_into().map_err(|_| Stop::Short)?).into(),
-        stamp: u64::from_le_bytes(stamp.try_into().map_err(|_| Stop::Short)?),
-    })
+/// Id and stamp in full, behind `from` bytes.
+#[cold]
+fn full(rest: &[u8], from: usize) -> Option<(Heading, usize)> {
+    let (id, rest) = rest.get(from..)?.split_first_chunk()?;
+    let stamp = u64::from_le_bytes(*rest.first_chunk()?);
+    Some((Heading { id: u32::from_le_bytes(*id).into(), stamp }, from + 12))
 }
 
 /// Whether headers are `enum { 0 … largest − 1, largest } id; variant <id> { { stamp }, { id, stamp } }`.

@@ -4,17 +4,16 @@
 //! load before. Going ahead over events with fixed sizes keeps this chain in registers, and the work on the events
 //! beside it.
 
-use super::head::HeadShape;
-use super::plans::Sizes;
-use crate::plan::Registers;
+use super::head::Heading;
+use super::plans::{Need, Sizes};
 
 /// A passed event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FoundEvent {
     pub class: u32,
     pub stamp: u64,
-    /// The first bit of its fields.
-    pub at: u64,
+    /// The first byte of its fields, in the bytes in sight.
+    pub begin: usize,
 }
 
 /// The number of events found at once: few enough for the nearest cache.
@@ -50,34 +49,42 @@ impl Lookahead {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Walks over events from bit `at` on; `stamp` is the previous event's. Stops at an event without a fixed size,
-    /// with an unusual header or not wholly in sight, or after enough events. Returns this event's bit, and the stamp
-    /// before it.
+    /// Walks over events from bit `at` on, with headers that `head` reads; `stamp` is the previous event's. `bytes` end
+    /// with the packet's whole bytes in sight. Stops at an event without a known size or not wholly in sight, or after
+    /// enough events. Returns this event's bit, and the stamp before it.
+    #[inline]
     pub fn scan(
         &mut self,
-        (head, sizes): (&HeadShape, &Sizes),
-        (bytes, end): (&[u8], u64),
-        (mut at, mut stamp): (u64, u64),
-        registers: &mut Registers,
+        head: impl Fn(&[u8], u64) -> Option<(Heading, usize)>,
+        sizes: &Sizes,
+        bytes: &[u8],
+        (at, mut stamp): (u64, u64),
     ) -> (u64, u64) {
-        self.clear();
-        let end = end.min(bytes.len() as u64 * 8);
+        let first = at.div_ceil(8) as usize;
+        let mut rest = bytes.get(first..).unwrap_or_default();
+        let (whole, mut len) = (rest.len(), 0);
         // Whether the next event in the row replaces the event found last.
         let mut in_row = false;
-        while self.len < MAX_AHEAD && at < end {
-            let Ok((heading, begin)) = head.read(bytes, at, registers, stamp) else { break };
-            let Some(size) = sizes.get(heading.id) else { break };
-            let behind = begin + u64::from(size.bits);
-            if behind > end {
-                break;
+        while len < MAX_AHEAD
+            && let Some((heading, header)) = head(rest, stamp)
+            && let Some(size) = sizes.get(heading.id)
+            && let Some((_, behind)) = rest.split_at_checked(header + usize::from(size.bytes))
+        {
+            let begin = bytes.len() - rest.len() + header;
+            let found = FoundEvent { class: size.class, stamp: heading.stamp, begin };
+            match size.need {
+                Need::None => {}
+                Need::LastInRow if in_row => self.found[(len - 1) % MAX_AHEAD] = found,
+                need => {
+                    self.found[len % MAX_AHEAD] = found;
+                    // The first event stays, so that a stream keeps its beginning.
+                    in_row = need == Need::LastInRow && len > 0;
+                    len += 1;
+                }
             }
-            let index = self.len - usize::from(in_row & size.in_row);
-            self.found[index % MAX_AHEAD] = FoundEvent { class: size.class, stamp: heading.stamp, at: begin };
-            // The first event stays, so that a stream keeps its beginning.
-            in_row = if size.wanted { size.in_row && index > 0 } else { in_row };
-            self.len = index + usize::from(size.wanted || index < self.len);
-            (at, stamp) = (behind, heading.stamp);
+            (rest, stamp) = (behind, heading.stamp);
         }
-        (at, stamp)
+        (self.next, self.len) = (0, len);
+        (if rest.len() < whole { (bytes.len() - rest.len()) as u64 * 8 } else { at }, stamp)
     }
 }

@@ -52,48 +52,50 @@ pub(super) struct StreamPlans {
     pub sizes: Sizes,
 }
 
-/// By id, the events with a fixed size; empty where the header's form prevents a search ahead.
+/// By id, the events with a fixed size in whole bytes; empty where ids are too large for a table.
 #[derive(Debug, Default)]
 pub(super) struct Sizes(Vec<Option<Size>>);
 
+/// An event's size. It fills 8 bytes, which are found without a multiplication.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     pub class: u32,
     /// The size of the fields behind the header.
-    pub bits: u32,
-    pub wanted: bool,
+    pub bytes: u16,
+    pub need: Need,
+}
+
+/// The need for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    None,
+    Each,
     /// Only the last such event in a row is needed.
-    pub in_row: bool,
+    LastInRow,
 }
 
 impl Sizes {
-    fn new(head: &HeadShape, events: &ById, classes: &[EventPlan]) -> Self {
+    fn new(events: &ById, classes: &[EventPlan]) -> Self {
         let ById::Dense(table) = events else { return Self::default() };
-        if matches!(head, HeadShape::Any(_)) {
-            return Self::default();
-        }
         let size = |&class: &u32| {
             let plan = classes.get(class as usize)?;
-            let bits = u32::try_from(plan.plan.size()?).ok()?;
-            Some(Size { class, bits, wanted: !plan.ignored, in_row: false })
+            let bits = plan.plan.size().filter(|bits| bits.is_multiple_of(8))?;
+            let need = if plan.ignored { Need::None } else { Need::Each };
+            Some(Size { class, bytes: u16::try_from(bits / 8).ok()?, need })
         };
         Self(table.iter().map(size).collect())
     }
 
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Marks these classes: only the last of their wanted events in a row is needed.
     fn need_last(&mut self, in_row: impl Fn(u32) -> bool) {
-        for size in self.0.iter_mut().flatten() {
-            size.in_row = size.wanted && in_row(size.class);
+        for size in self.0.iter_mut().flatten().filter(|size| size.need != Need::None) {
+            size.need = if in_row(size.class) { Need::LastInRow } else { Need::Each };
         }
     }
 
     #[inline]
-    pub fn get(&self, id: u64) -> Option<Size> {
-        *self.0.get(usize::try_from(id).ok()?)?
+    pub fn get(&self, id: u64) -> Option<&Size> {
+        self.0.get(usize::try_from(id).ok()?)?.as_ref()
     }
 }
 
@@ -198,7 +200,7 @@ impl Plans {
                 classes.push(EventPlan { stream: index, event: at, plan, fixed, ignored });
             }
             let events = ById::new(&ids);
-            let sizes = Sizes::new(&head, &events, &classes);
+            let sizes = Sizes::new(&events, &classes);
             streams.push(StreamPlans { id: stream.id, packet, head, events, sizes });
         }
         let signature = signature(&metadata);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use super::head::{self, HeadShape};
 use super::lookahead::{FoundEvent, Lookahead};
 use super::packet::Packet;
 use super::plans::Plans;
@@ -189,10 +190,14 @@ impl<'p, S: Source> Reader<'p, S> {
             }
             let bytes = &self.buffer[..self.visible];
             // The event that ends a loss is read singly.
-            if self.account.pending_loss.is_none() && !stream.sizes.is_empty() {
-                let (way, sight) = ((&stream.head, &stream.sizes), (bytes, self.end));
-                let from = (self.at, self.stamp);
-                (self.at, self.stamp) = self.ahead.scan(way, sight, from, &mut self.registers);
+            if self.account.pending_loss.is_none() {
+                let whole = &bytes[..bytes.len().min(usize::try_from(self.end / 8).unwrap_or(usize::MAX))];
+                let (sizes, from) = (&stream.sizes, (self.at, self.stamp));
+                (self.at, self.stamp) = match stream.head {
+                    HeadShape::Compact { .. } => self.ahead.scan(head::compact, sizes, whole, from),
+                    HeadShape::Large { .. } => self.ahead.scan(head::large, sizes, whole, from),
+                    HeadShape::Any(_) => from,
+                };
                 if let Some(found) = self.ahead.pop() {
                     return Some(self.found(found));
                 }
@@ -233,9 +238,12 @@ impl<'p, S: Source> Reader<'p, S> {
     /// this event's fields are void.
     #[inline]
     pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
-        let Some(FoundEvent { class, at, .. }) = self.last_found else { return self.pending_fields(visitor) };
+        let Some(FoundEvent { class, begin, .. }) = self.last_found else {
+            return self.pending_fields(visitor);
+        };
         visitor.begin();
         let plan = &self.plans.classes[class as usize].plan;
+        let at = begin as u64 * 8;
         let run = plan.run_fixed(&self.buffer[..self.visible], at, &mut self.registers, visitor);
         run.map_err(|stop| self.leave_event(stop, class))
     }
