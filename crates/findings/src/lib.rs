@@ -19,6 +19,7 @@ mod open_waits;
 mod path_findings;
 mod polling;
 mod rows;
+mod scheduling;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -44,6 +45,7 @@ pub use open_waits::{
 pub use path_findings::{Finding, PathFindings};
 pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
+pub use scheduling::{Behind, Confined, CpuReasons, Standing};
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};
 pub use time_outs::{Awaited, OtherReading, joined_if_alike};
