@@ -107,6 +107,7 @@ pub fn comm(comm: Comm) -> String {
 pub fn named(name: Comm) -> String {
     match name.bytes() {
         [] => String::from("a thread without a name"),
+        bytes if bytes.starts_with(b"iou-wrk-") => format!("io_uring worker {}", comm(name)),
         _ => comm(name),
     }
 }

@@ -15,6 +15,7 @@ mod gave_up;
 mod go;
 mod hang;
 mod io_limits;
+mod io_uring;
 mod killed_tracers;
 mod labels;
 mod latency_cycles;
