@@ -8,6 +8,7 @@
  * interrupt a softirq, whose time then includes it. All programs here run with interrupts off or, at
  * softirq entry and exit, on the CPU with busy softirqs, so each field has a single writer.
  */
+#include "scheduling.bpf.h"
 #include "steal.bpf.h"
 
 static __always_inline int hard_entry(__u8 context, __u16 irq)
@@ -85,6 +86,8 @@ int BPF_PROG(local_timer_entry)
 	if (ring)
 		check_current(ring);
 	learn_places();
+	if (current_tid())
+		look_at_scheduling(bpf_get_current_task_btf(), LOOK_AT_TICK);
 	return 0;
 }
 

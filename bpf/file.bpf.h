@@ -74,27 +74,21 @@ static __always_inline void find_file(struct descriptor *d, struct fdtable *tabl
 	d->device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
-static __always_inline void tell_file(struct task_struct *task, __u64 fd)
+/* Records the file behind a number in a process, if this CPU has not done so. */
+static __always_inline void tell_descriptor(struct task_struct *task, __u32 fd, const struct descriptor *d)
 {
-	struct fdtable *table = task->files ? task->files->fdt : NULL;
-	struct descriptor d = {};
+	struct inode *inode = d->inode;
+	struct file *file = d->file;
 	struct file_cache *cache;
 	struct socket *socket;
-	struct inode *inode;
-	struct file *file;
 	struct wp_file *r;
 	struct sock *sk;
 	__u32 zero = 0;
 	__u64 key;
 
-	if (!table || fd >= table->max_fds)
-		return;
-	find_file(&d, table, fd);
-	file = d.file;
-	inode = d.inode;
 	if (!file || !inode)
 		return;
-	key = mix(mix(mix(0, (__u64)task->tgid << 32 | fd), d.kind ^ d.device), d.number);
+	key = mix(mix(mix(0, (__u64)task->tgid << 32 | fd), d->kind ^ d->device), d->number);
 	cache = bpf_map_lookup_elem(&file_caches, &zero);
 	if (!cache || cache->told[key % FILE_CACHE] == key)
 		return;
@@ -105,7 +99,7 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 	r->fd = fd;
 	r->mode = BPF_CORE_READ(inode, i_mode);
 	r->spare = 0;
-	r->inode = d.number;
+	r->inode = d->number;
 	r->peer = 0;
 	__builtin_memset(r->name, 0, sizeof(r->name));
 	if ((r->mode & S_IFMT) == S_IFSOCK) {
@@ -128,6 +122,23 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 	}
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	cache->told[key % FILE_CACHE] = key;
+}
+
+/* Finds the file of a thread's descriptor; none for a number that has no file. */
+static __always_inline void look_up(struct descriptor *d, struct task_struct *task, __u64 fd)
+{
+	struct fdtable *table = task->files ? task->files->fdt : NULL;
+
+	if (table && fd < table->max_fds)
+		find_file(d, table, fd);
+}
+
+static __always_inline void tell_file(struct task_struct *task, __u64 fd)
+{
+	struct descriptor d = {};
+
+	look_up(&d, task, fd);
+	tell_descriptor(task, fd, &d);
 }
 
 #endif

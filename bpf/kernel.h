@@ -246,6 +246,11 @@ struct sigpending {
 	sigset_t signal;
 };
 
+/* Has a bit for each CPU that the kernel was built for. */
+struct cpumask {
+	unsigned long bits[1];
+};
+
 struct thread_struct {
 	unsigned long fsbase; /* the thread pointer */
 };
@@ -260,6 +265,11 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_group *sched_task_group;
+	int static_prio;
+	unsigned int rt_priority;
+	unsigned int policy;
+	int nr_cpus_allowed;
+	struct cpumask cpus_mask;
 	bool throttled; /* 6.18 */
 	int pid;
 	int tgid;
@@ -455,6 +465,26 @@ struct bio {
 	struct blkcg_gq *bi_blkg;
 };
 
+struct io_wq_work {
+	int cancel_seq;
+};
+
+/* `task_struct.worker_private` of an io_uring worker. */
+struct io_worker {
+	struct io_wq_work *cur_work;
+};
+
+struct io_kiocb {
+	struct file *file;
+	__u8 opcode;
+	struct io_wq_work work;
+};
+
+/* The request itself, for fsync. */
+struct io_sync {
+	int flags;
+};
+
 struct kthread {
 	void *data;
 };
@@ -473,9 +503,14 @@ struct cfs_bandwidth {
 	struct list_head throttled_cfs_rq;
 };
 
+struct autogroup {
+	unsigned long id;
+};
+
 struct task_group {
 	struct cgroup_subsys_state css;
 	struct cfs_bandwidth cfs_bandwidth;
+	struct autogroup *autogroup;
 };
 
 struct seq_file {
@@ -532,9 +567,13 @@ struct bpf_perf_event_value {
 };
 
 /* Values, not relocated offsets. */
-enum cgroup_subsys_id { cpu_cgrp_id = 1, memory_cgrp_id = 4 };
+enum cgroup_subsys_id { cpuset_cgrp_id = 0, cpu_cgrp_id = 1, memory_cgrp_id = 4 };
 enum bpf_func_id { BPF_FUNC_loop = 181 };
 
+/* `static_prio` with nice value 0. */
+#define DEFAULT_PRIO 120
+
+#define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 #define AF_INET 2

@@ -1,42 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Forks, names, programs and ends of threads, and a snapshot of all threads at the start. */
+/* Forks, names, programs and ends of threads, and snapshots of all threads. */
 #include "arguments.h"
-#include "cgroup.bpf.h"
 #include "file.bpf.h"
 #include "futex.h"
-
-static __always_inline __u32 namespace_pid(struct task_struct *task)
-{
-	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	unsigned int level;
-	__u32 number = 0;
-
-	if (!pid)
-		return 0;
-	level = BPF_CORE_READ(pid, level);
-	/* A upid for each level; the type has the running kernel's size. */
-	bpf_probe_read_kernel(&number, sizeof(number),
-			      (void *)__builtin_preserve_access_index(&pid->numbers) +
-				      level * bpf_core_type_size(struct upid) +
-				      bpf_core_field_offset(struct upid, nr));
-	return number;
-}
-
-static __always_inline void fill_thread(struct wp_thread *r, struct task_struct *task)
-{
-	r->tid = BPF_CORE_READ(task, pid);
-	r->tgid = BPF_CORE_READ(task, tgid);
-	r->parent_tgid = BPF_CORE_READ(task, real_parent, tgid);
-	r->ns_tid = namespace_pid(task);
-	r->ns_tgid = namespace_pid(BPF_CORE_READ(task, group_leader));
-	r->flags = BPF_CORE_READ(task, flags) & PF_KTHREAD ? WP_THREAD_KERNEL : 0;
-	r->start = BPF_CORE_READ(task, start_time);
-	r->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
-	r->cpu_cgroup = cpu_cgroup(task);
-	r->state = BPF_CORE_READ(task, __state);
-	r->call = WP_CALL_NONE;
-	BPF_CORE_READ_INTO(&r->comm, task, comm);
-}
+#include "scheduling.bpf.h"
+#include "thread.bpf.h"
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
@@ -48,6 +16,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 		return 0;
 	fill_thread(r, child);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	look_at_scheduling(child, LOOK_FIRST);
 	return 0;
 }
 
@@ -101,6 +70,7 @@ int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct l
 	bpf_probe_read_kernel_str(r->path, sizeof(r->path), BPF_CORE_READ(bprm, filename));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	hand_over_arguments(task);
+	look_at_scheduling(task, LOOK_FIRST);
 	return 0;
 }
 
@@ -108,8 +78,10 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *task)
 {
 	TIME_RARE;
-	struct wp_exit *r = life_reserve(sizeof(*r), WP_EXIT, task->pid);
+	struct wp_exit *r;
 
+	look_at_scheduling(task, LOOK_LAST);
+	r = life_reserve(sizeof(*r), WP_EXIT, task->pid);
 	if (!r)
 		return 0;
 	r->tgid = task->tgid;
@@ -167,12 +139,28 @@ int threads(struct bpf_iter__task *ctx)
 	fill_thread(&r, task);
 	if (task->on_cpu)
 		r.flags |= WP_THREAD_RUNNING;
-	if (r.state && !(r.flags & WP_THREAD_KERNEL)) {
+	if (r.state && !(r.flags & WP_THREAD_KERNEL) && !(task->flags & PF_IO_WORKER)) {
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		if ((long)regs->orig_ax >= 0)
 			r.call = regs->orig_ax;
 	}
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}
+
+SEC("iter/task")
+int schedulings(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct wp_scheduling r;
+
+	if (!task)
+		return 0;
+	fill_header(&r.h, WP_SCHEDULING, task->pid, WP_CTX_TASK);
+	r.h.seq = task->thread_info.cpu;
+	fill_scheduling(&r, task);
+	if (is_news(&r, LOOK_FIRST))
+		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	return 0;
 }
 
@@ -202,7 +190,7 @@ int blocked(struct bpf_iter__task *ctx)
 	__u32 words[3] = {};
 	__u64 length = 0;
 
-	if (!task || !task->__state || task->flags & PF_KTHREAD)
+	if (!task || !task->__state || task->flags & (PF_KTHREAD | PF_IO_WORKER))
 		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	if ((long)regs->orig_ax < 0)

@@ -114,6 +114,9 @@ _Static_assert(sizeof(struct wp_switch) == 32, "switch");
 #define WP_CALL_NONE 0xffffffffu /* a kernel thread, or user code interrupted outside a system call */
 #define WP_CALL_FAULT 0xfffffffeu /* user code outside a system call, in a page fault */
 
+#define WP_CALL_REQUEST 0x40000000u /* set in a call's number: an io_uring worker does the same for a request */
+#define WP_REQUEST_FILE 0x80000000u /* set in the number of such a request's file */
+
 /* A blocking switch-out, with the system call it blocks in. */
 struct wp_switch_call {
 	struct wp_switch s;

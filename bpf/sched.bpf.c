@@ -19,8 +19,10 @@
 #include "failed.bpf.h"
 #include "fault.h"
 #include "futex.h"
+#include "io_uring.bpf.h"
 #include "stack.bpf.h"
 #include "steal.bpf.h"
+#include "thread.bpf.h"
 #include "thread_context.bpf.h"
 
 __weak const volatile bool record_calls = true;
@@ -68,15 +70,21 @@ static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_
 /* Fills the record's tail and returns the record's whole length. */
 static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_struct *prev, unsigned int prev_state)
 {
+	struct descriptor d = {};
 	struct pt_regs *regs;
 
+	r->c.s.h.kind = WP_SWITCH_CALL;
+	r->c.spare = 0;
+	if (prev->flags & PF_IO_WORKER) {
+		fill_request(&r->c, &d, prev);
+		tell_descriptor(prev, r->c.arg0, &d);
+		return sizeof(struct wp_switch_call);
+	}
 	if (bpf_ksym_exists(bpf_rdonly_cast))
 		regs = registers_of(prev);
 	else
 		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	prev = for_loads(prev);
-	r->c.s.h.kind = WP_SWITCH_CALL;
-	r->c.spare = 0;
 	/* Negative: an interrupt or a fault entered the kernel, not a system call. */
 	if ((long)regs->orig_ax < 0) {
 		r->c.call = is_page_fault(prev->flags, prev_state) ? WP_CALL_FAULT : WP_CALL_NONE;
@@ -245,6 +253,16 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 {
+	struct wp_thread *r;
+
+	/* The kernel shows no fork of an io_uring worker. */
+	if (task->flags & PF_IO_WORKER) {
+		r = life_reserve(sizeof(*r), WP_FORK, current_tid());
+		if (r) {
+			fill_thread(r, task);
+			bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+		}
+	}
 	return waking(ctx, task, current_tid(), WP_WAKING_NEW);
 }
 

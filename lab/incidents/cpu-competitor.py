@@ -3,6 +3,8 @@
 # ask: record -- $0
 # who: batchjob
 # says: waiting for a CPU
+# says: CPU 0 only (affinity)
+# never: nice
 # json: contributors kind=runnable code=competitor what~batchjob
 # twin: batchjob
 import os, signal, time

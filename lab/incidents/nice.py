@@ -3,6 +3,7 @@
 # ask: record -- $0
 # who: nightly
 # says: waiting for a CPU
+# says: nice 5, nightly nice 0
 # json: contributors kind=runnable code=competitor what~nightly
 # twin: nightly
 import os, signal, time

@@ -31,6 +31,7 @@ mod refaults;
 mod rights;
 mod rings;
 mod sampling;
+mod scheduling;
 mod scripts;
 mod session;
 mod signals;

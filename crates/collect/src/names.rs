@@ -45,6 +45,8 @@ pub(crate) enum Hierarchy {
     Io,
     /// The hierarchy with the memory controller.
     Memory,
+    /// The hierarchy with the cpuset controller.
+    Cpuset,
 }
 
 impl Hierarchy {
@@ -66,6 +68,7 @@ impl Hierarchy {
             Self::Cpu => v1("cpu").or_else(v2),
             Self::Io => v1("blkio").or_else(v2),
             Self::Memory => v1("memory").or_else(v2),
+            Self::Cpuset => v1("cpuset").or_else(v2),
         }
     }
 }

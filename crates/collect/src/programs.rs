@@ -176,6 +176,8 @@ impl<'obj> Programs<'obj> {
         let targets = functions + options.kernel_functions.len();
         rodata.function_targets = targets as u32;
         rodata.kernel_targets = (functions..targets).fold(0, |bits, target| bits | 1 << target);
+        rodata.mask_bytes = cpus.div_ceil(64) as u32 * 8;
+        rodata.scheduling_cpus = sampling::online_cpus().map_or(1, |cpus| cpus.len() as u32);
         rodata.steal_behind_run_queue = steal::offset_from_run_queue(&kernel).unwrap_or(0);
         rodata.record_calls = options.calls;
         rodata.record_failed_calls = options.failed_calls;
@@ -380,6 +382,12 @@ impl<'obj> Programs<'obj> {
     /// The existing threads, as `WP_THREAD` records end to end.
     pub(crate) fn threads(&self) -> Result<Vec<u8>, Error> {
         run_iterator(self.skeleton.object(), "threads").map_err(|source| Error::Snapshot { source })
+    }
+
+    /// The threads with unusual scheduling, and those that had one, as `WP_SCHEDULING` records end to end. Empty where the
+    /// kernel refuses to say.
+    pub(crate) fn schedulings(&self) -> Vec<u8> {
+        run_iterator(self.skeleton.object(), "schedulings").unwrap_or_default()
     }
 
     /// The threads' blocked system calls, as `WP_BLOCKED` records end to end. Their descriptors' files come as rare

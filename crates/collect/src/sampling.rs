@@ -69,7 +69,7 @@ pub(crate) fn possible_cpus() -> io::Result<usize> {
 }
 
 /// The CPUs in a list such as `0-3,6`.
-fn cpu_list(text: &str) -> io::Result<Vec<usize>> {
+pub(crate) fn cpu_list(text: &str) -> io::Result<Vec<usize>> {
     let bad = |_| io::Error::other(format!("not a list of CPUs: `{}`", text.trim()));
     let mut cpus = Vec::new();
     for range in text.trim().split(',').filter(|range| !range.is_empty()) {

@@ -33,6 +33,7 @@ use crate::probes::{self, OpenCall};
 use crate::programs::{Missing, Programs};
 use crate::raw_records::{BLOCKED_BYTES, THREAD_BYTES, softirq_threads};
 use crate::rings::Rings;
+use crate::scheduling::Schedulings;
 use crate::scripts::{Scripts, holds_arguments};
 use crate::signals::Signals;
 use crate::skips::Skips;
@@ -179,6 +180,7 @@ pub fn record(
         status: None,
         life_lost: vec![0; cpus],
         scripts: Scripts::default(),
+        schedulings: Schedulings::default(),
         skips: Skips::default(),
         limits: AllLimits::default(),
         stacks,
@@ -289,6 +291,7 @@ struct Session<'a, 'obj> {
     life_lost: Vec<u64>,
     /// The scripts that processes run.
     scripts: Scripts,
+    schedulings: Schedulings,
     /// The programs' skip counts at the last looks.
     skips: Skips,
     limits: AllLimits,
@@ -325,6 +328,7 @@ impl Session<'_, '_> {
         }
         let scripts = self.scripts.begin();
         self.add_names(scripts);
+        self.look_at_scheduling();
         let names = names::all();
         self.limits = AllLimits::new(&names);
         self.add_names(names);
@@ -421,6 +425,7 @@ impl Session<'_, '_> {
         let Started { programs, links: mut go_links } = self.go.finish();
         self.go_started = programs;
         probes::detach(&mut go_links);
+        self.look_at_scheduling();
         self.programs.detach();
         let detached = clocks::now();
         let last = self.limits.last();
@@ -509,8 +514,8 @@ impl Session<'_, '_> {
             if let Some((at, (space, key, name))) = self.scripts.see(&record) {
                 self.add_event_at(at, Cpu::UNKNOWN, EventKind::Name(space, key, name));
             }
-            // It never gets onto a disk.
-            if holds_arguments(&record) {
+            // They never get onto a disk.
+            if holds_arguments(&record) || self.add_scheduling(&record) {
                 continue;
             }
             self.unwinder.see(&record);

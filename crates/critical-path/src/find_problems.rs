@@ -1,9 +1,11 @@
 //! Finds a path's problems.
 
+use std::collections::BTreeSet;
+
 use wakepath_event::{Call, LostRecords};
 use wakepath_wait_graph::{Graph, Loss};
 
-use crate::{Basis, Cause, Problem, ProblemKind, Rule, Segment, Share, Wait, Window};
+use crate::{Basis, Cause, Problem, ProblemKind, Rule, Segment, Share, Wait, WaitId, Window};
 
 /// A path's problems.
 pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], waits: &[Wait]) -> Vec<Problem> {
@@ -66,11 +68,19 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], wai
     problems
 }
 
-/// The ended waits for any request of an io_uring: ended by a thread, or by another cause, which then has segments.
+/// The ended waits for any request of an io_uring, if no worker's time shows which: ended by a thread, or by another cause,
+/// which then has segments.
 fn io_uring(window: &Window, segments: &[Segment], waits: &[Wait]) -> Option<Problem> {
     let is_uring = |call: Option<Call>| call.is_some_and(|call| call.number == Call::IO_URING_ENTER);
-    let by_threads = waits.iter().filter(|wait| is_uring(wait.call) && !wait.goes_on);
-    let by_threads = by_threads.map(|wait| (wait.from, wait.to));
+    let is_request = |call: Option<Call>| call.is_some_and(|call| Call::requested(call.number).is_some());
+    let of_segments =
+        segments.iter().filter(|segment| is_request(segment.call)).map(|segment| segment.parent);
+    let of_waits = waits.iter().filter(|wait| is_request(wait.call)).map(|wait| wait.parent);
+    let known: BTreeSet<WaitId> = of_segments.chain(of_waits).flatten().collect();
+    let by_threads = (0..).map(WaitId).zip(waits);
+    let by_threads =
+        by_threads.filter(|(id, wait)| is_uring(wait.call) && !wait.goes_on && !known.contains(id));
+    let by_threads = by_threads.map(|(_, wait)| (wait.from, wait.to));
     let ended = |segment: &&Segment| !segment.goes_on && segment.cause != Cause::StillWaiting;
     let others = segments.iter().filter(|segment| is_uring(segment.call)).filter(ended);
     let others = others.map(|segment| (segment.from, segment.to));
@@ -78,4 +88,41 @@ fn io_uring(window: &Window, segments: &[Segment], waits: &[Wait]) -> Option<Pro
     let (from, to) = (all.iter().map(|(from, _)| *from).min()?, all.iter().map(|(_, to)| *to).max()?);
     let kind = ProblemKind::IoUring { waits: all.len() as u64 };
     Some(Problem { kind, from, to, thread: Some(window.thread) })
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_wait_graph::{Builder, ThreadIndex};
+
+    use super::*;
+
+    #[test]
+    fn an_io_uring_wait_lacks_its_request_unless_a_worker_did_it() {
+        const REQUEST: u32 = 74 | Call::REQUEST;
+        for (call, is_known) in [(format!(" call={REQUEST}:0x80000007"), true), (String::new(), false)] {
+            let trace = format!(
+                "thread A tid=10
+                 thread W tid=11 tgid=10 blocked
+                 0 c0 idle switch A
+                 90 c0 A waking W
+                 90 c1 idle switch W
+                 100 c0 A switch idle blocked call=426:0x5
+                 120 c1 W switch idle blocked{call}
+                 200 c1 idle/timer waking W
+                 200 c1 idle switch W
+                 210 c1 W waking A
+                 210 c0 idle switch A"
+            );
+            let mut builder = Builder::default();
+            for event in &wakepath_scenario::text::parse(&trace).expect("a trace").events {
+                builder.push(event);
+            }
+            let graph = builder.finish();
+            let [from, to] = [0, 210].map(Stamp::from_ns);
+            let path = crate::active(&graph, Window { thread: ThreadIndex(0), from, to });
+            let kinds: Vec<_> = path.problems.into_iter().map(|problem| problem.kind).collect();
+            assert_eq!(!kinds.contains(&ProblemKind::IoUring { waits: 1 }), is_known, "{kinds:?}");
+        }
+    }
 }

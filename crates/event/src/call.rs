@@ -44,11 +44,22 @@ impl Call {
     /// `io_uring_enter`, which waits for any request in an io_uring.
     pub const IO_URING_ENTER: u32 = 426;
 
+    /// Set in the number of a system call that an io_uring worker makes for a request.
+    pub const REQUEST: u32 = 0x4000_0000;
+
     /// `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
     pub const SENDS: [u32; 6] = [1, 20, 40, 44, 46, 307];
 
     /// `msync`, `fsync`, `fdatasync`, `sync`, `sync_file_range` and `syncfs`, which wait until written data is on the disk.
     pub const FLUSHES: [u32; 6] = [26, 74, 75, 162, 277, 306];
+
+    /// The system call by which an io_uring worker does a request; `None` for a thread's own call.
+    pub const fn requested(number: u32) -> Option<u32> {
+        match number & Self::REQUEST {
+            Self::REQUEST if number != Self::PAGE_FAULT => Some(number & !Self::REQUEST),
+            _ => None,
+        }
+    }
 
     /// Whether the call waits only for its timer.
     pub fn is_sleep(&self) -> bool {
@@ -171,6 +182,13 @@ impl LockWord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_requests_call_has_a_bit_that_no_other_number_has() {
+        let of = Call::requested;
+        assert_eq!([of(74 | Call::REQUEST), of(74), of(Call::IO_URING_ENTER)], [Some(74), None, None]);
+        assert_eq!(of(Call::PAGE_FAULT), None);
+    }
 
     #[test]
     fn a_poll_has_a_set_unless_its_argument_is_an_address_or_was_not_recorded() {

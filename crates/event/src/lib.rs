@@ -456,11 +456,16 @@ pub enum NameSpace {
     /// Key: cgroup id in the hierarchy with the memory controller. Name: the pages since its creation that were read again
     /// after they had been dropped, a number.
     Refaults = 18,
+    /// Key: tid, or 0. Name: how the scheduler treated the thread when it was looked at: `nice 19 policy 0 priority 0`,
+    /// the policy by the kernel's number; then `autogroup 10` if CPU time is shared by sessions first, and
+    /// `cpus 0-1,3` if it may run on these alone, with `by affinity` or `by cpuset /shop` where that is known. Ordinary
+    /// threads have none. Key 0, with an empty name: all threads were looked at until here.
+    Scheduling = 19,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -479,12 +484,13 @@ impl NameSpace {
         Self::IoLimit,
         Self::MemoryCgroup,
         Self::Refaults,
+        Self::Scheduling,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.
     pub fn process(self, key: u64) -> Option<Tid> {
         let tgid = match self {
-            Self::Program | Self::Service | Self::ServiceInstance | Self::Script => key,
+            Self::Program | Self::Service | Self::ServiceInstance | Self::Script | Self::Scheduling => key,
             Self::ThreadAttribute => key >> 8,
             _ => return None,
         };

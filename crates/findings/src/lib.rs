@@ -19,6 +19,7 @@ mod open_waits;
 mod path_findings;
 mod polling;
 mod rows;
+mod scheduling;
 mod sleep_loop;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
@@ -47,6 +48,7 @@ pub use open_waits::{
 pub use path_findings::{Finding, PathFindings};
 pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
+pub use scheduling::{Behind, Confined, CpuReasons, Standing};
 pub use sleep_loop::SleepLoop;
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};

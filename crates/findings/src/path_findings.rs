@@ -11,8 +11,11 @@ use wakepath_event::Comm;
 
 use crate::headline::headline;
 use crate::polling::Spins;
+use crate::scheduling::cpu_reasons;
 use crate::time_outs::other_reading;
-use crate::{Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Spinning, Tally, rows};
+use crate::{
+    CpuReasons, Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Spinning, Tally, rows,
+};
 
 /// The findings about a path.
 #[derive(Debug, Clone)]
@@ -42,6 +45,8 @@ pub struct Finding {
     pub waited: Tally,
     /// Calls failing again and again while the row's threads ran.
     pub spins: Vec<Spinning>,
+    /// Why its threads waited for a CPU; nothing in other rows.
+    pub cpu: CpuReasons,
     /// The threads that lost the time, largest loss first; empty if the window's own thread alone did.
     pub lost_by: Vec<(Comm, u64)>,
 }
@@ -106,7 +111,11 @@ impl Finding {
             row.users.iter().filter(|_| is_told).map(|(user, ns)| (*user, *ns)).collect();
         lost_by.sort_by_key(|(user, ns)| (Reverse(*ns), *user));
         let spins = spins.in_row(&key, &row);
-        Self { ran, waited: evidence.functions(&row.sites), spins, lost_by, key, row }
+        let cpu = match key {
+            RowKey::Cpu => cpu_reasons(evidence, row.total_ns),
+            _ => CpuReasons::default(),
+        };
+        Self { ran, cpu, waited: evidence.functions(&row.sites), spins, lost_by, key, row }
     }
 
     /// The parts of the row's time, largest first.

@@ -25,12 +25,16 @@ impl CallName {
     }
 }
 
-/// A system call's name, or its number if it has no name; `page fault` for a page fault.
+/// A system call's name, or its number if it has no name; `page fault` for a page fault, `io_uring fsync` for a request
+/// that a worker does.
 pub fn call_name(number: u32) -> Cow<'static, str> {
     match Call::name(number) {
         Some(name) => Cow::Borrowed(name),
         None if number == Call::PAGE_FAULT => Cow::Borrowed("page fault"),
-        None => Cow::Owned(format!("system call {number}")),
+        None => Cow::Owned(match Call::requested(number).and_then(Call::name) {
+            Some(name) => format!("io_uring {name}"),
+            None => format!("system call {number}"),
+        }),
     }
 }
 
@@ -77,7 +81,7 @@ impl CallKey {
 
     /// Whether the call waits until data is on the disk.
     pub fn flushes(self) -> bool {
-        Call::FLUSHES.contains(&self.number)
+        Call::FLUSHES.contains(&Call::requested(self.number).unwrap_or(self.number))
     }
 
     /// The end of a wait in this call, if a timer ended it.
@@ -223,7 +227,8 @@ impl Names {
             WaitEnd::NotKnown if waits_in_kernel => KeyEnd::MayBeTimer,
             WaitEnd::NothingReady | WaitEnd::NotKnown => KeyEnd::Plain,
         };
-        let mut takes_descriptor = OF_DESCRIPTORS.contains(call.number);
+        let number = Call::requested(call.number).unwrap_or(call.number);
+        let mut takes_descriptor = OF_DESCRIPTORS.contains(number);
         let mut set = tgid.zip(call.set());
         if let Some((1, [(only, _)])) =
             set.and_then(|set| self.files.sets.get(&set)).map(|set| (set.total, &*set.members))
@@ -302,6 +307,21 @@ mod tests {
             names.observe(&event(at, 0, 7, file(7, fd, mode, flow, name)));
         }
         names
+    }
+
+    #[test]
+    fn a_workers_request_is_named_as_such_with_its_file() {
+        const FILE: u64 = 0x8000_0007;
+        let names = names(&[(10, FILE as u32, 0o100_644, None, "wal")]);
+        let call = |number, arg0| names.call(&call(number, arg0), Some(Tid(7)), Stamp::from_ns(20));
+        let sync = call(74 | Call::REQUEST, FILE);
+        assert_eq!(
+            (&*call_name(sync.number), sync.object),
+            ("io_uring fsync", Some(Object::File("wal".into())))
+        );
+        assert_eq!(call(257 | Call::REQUEST, FILE).object, None, "openat has no descriptor");
+        assert_eq!(call_name(Call::REQUEST | 9_999), "system call 1073751823");
+        assert_eq!(call_name(Call::PAGE_FAULT), "page fault");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Tid};
 
 use crate::descriptor::Files;
 use crate::flow::Flows;
+use crate::scheduling::Schedulings;
 use crate::{FarEnds, Name, Script, ThreadInfo, Unit};
 
 /// A name, and the time of its reading.
@@ -27,6 +28,7 @@ pub struct Names {
     changing: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
+    pub(crate) schedulings: Schedulings,
 }
 
 /// A cgroup's CPU limit, and the cgroup's name.
@@ -65,6 +67,10 @@ impl Names {
                 name,
             ) => {
                 self.changing.entry((*space, *key)).or_default().push((event.at, Name::from(&**name)));
+            }
+            EventKind::Name(NameSpace::Scheduling, key, text) => {
+                let host = event.current.host();
+                self.schedulings.observe(event.at, host, *key, &Name::from(&**text));
             }
             EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));

@@ -7,6 +7,7 @@ mod failed_call;
 mod finding;
 mod functions;
 pub mod latency;
+mod scheduling;
 mod script;
 mod signal;
 
@@ -22,6 +23,7 @@ pub use finding::{
     part, responsible, row,
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
+pub use scheduling::{cpu_ranges, cpu_reasons};
 pub(crate) use script::threads_title;
 pub use script::{named_title, title};
 pub use signal::{signal_name, signal_sent};
@@ -103,7 +105,11 @@ pub fn comm(comm: Comm) -> String {
 /// A thread's name in a sentence. It may be unknown: the record of the fork may be lost, or come after the
 /// recording's end.
 pub fn named(name: Comm) -> String {
-    if name.bytes().is_empty() { String::from("a thread without a name") } else { comm(name) }
+    match name.bytes() {
+        [] => String::from("a thread without a name"),
+        bytes if bytes.starts_with(b"iou-wrk-") => format!("io_uring worker {}", comm(name)),
+        _ => comm(name),
+    }
 }
 
 /// The first `most` of these names: `dd and cat`, `dd, cat and 3 more`.

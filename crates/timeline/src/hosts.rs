@@ -142,6 +142,7 @@ impl Numbering {
                     | NameSpace::Service
                     | NameSpace::ServiceInstance
                     | NameSpace::Script
+                    | NameSpace::Scheduling
                     | NameSpace::FarEnd => process_key(host, *number),
                     NameSpace::ThreadAttribute => process_key(host, *number >> 8) << 8 | *number & 0xff,
                     NameSpace::BlockDevice => {
@@ -439,9 +440,13 @@ mod tests {
             let is_kept = numbering.number(host, &mut of_function, |at| at.plus(100 * u64::from(host.0)));
             let EventKind::Function(call) = of_function.kind else { panic!("it is what it was") };
             assert_eq!((is_kept, call.thread, call.from.ns()), (kept, Tid(7).on(host), from));
-            for space in
-                [NameSpace::Program, NameSpace::Service, NameSpace::ServiceInstance, NameSpace::Script]
-            {
+            for space in [
+                NameSpace::Program,
+                NameSpace::Service,
+                NameSpace::ServiceInstance,
+                NameSpace::Script,
+                NameSpace::Scheduling,
+            ] {
                 let name = EventKind::Name(space, 7, b"sort"[..].into());
                 let EventKind::Name(_, process, _) = numbered(&mut numbering, host, event(0, 0, name)).kind
                 else {

@@ -40,7 +40,7 @@ impl Grouping {
             (GroupBy::Process, _) => 1,
             (GroupBy::Thread, _) => 2,
             (GroupBy::Cgroup, Hierarchy::V2) => 3,
-            (GroupBy::Cgroup, Hierarchy::Cpu | Hierarchy::Io | Hierarchy::Memory) => 4,
+            (GroupBy::Cgroup, Hierarchy::Cpu | Hierarchy::Io | Hierarchy::Memory | Hierarchy::Cpuset) => 4,
         }
     }
 

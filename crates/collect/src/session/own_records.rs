@@ -5,13 +5,33 @@ use wakepath_event::{Context, Cpu, Event, EventKind, LostRecords, ThreadContext,
 
 use super::Session;
 use crate::write_behind::WriteCommand;
-use crate::{clocks, names};
+use crate::{clocks, names, scheduling};
 
 impl Session<'_, '_> {
     pub(super) fn add_names(&mut self, names: Vec<names::Name>) {
         for (space, key, name) in names {
             self.add_event(EventKind::Name(space, key, name));
         }
+    }
+
+    /// Looks at the scheduling of all threads. Two looks show what was between them.
+    pub(super) fn look_at_scheduling(&mut self) {
+        let found = self.programs.schedulings();
+        for record in found.chunks_exact(scheduling::BYTES) {
+            self.add_scheduling(record);
+        }
+        self.add_names(vec![scheduling::all_seen()]);
+    }
+
+    /// Adds a thread's scheduling; true if the record has one, which must not get onto a disk.
+    pub(super) fn add_scheduling(&mut self, record: &[u8]) -> bool {
+        if !scheduling::is_one(record) {
+            return false;
+        }
+        if let Some((at, (space, key, name))) = self.schedulings.see(record) {
+            self.add_event_at(at, Cpu::UNKNOWN, EventKind::Name(space, key, name));
+        }
+        true
     }
 
     pub(super) fn add_clocks(&mut self) {

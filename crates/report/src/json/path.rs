@@ -3,6 +3,7 @@
 mod failed_calls;
 mod findings;
 mod reclaims;
+mod scheduling;
 mod segments;
 #[cfg(test)]
 mod tests;

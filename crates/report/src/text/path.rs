@@ -245,7 +245,9 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let failed = failed.take(MAX_FAILURES).chain(spins);
     let sampled = finding.sampled(evidence.window_ns());
     let samples = sampled.iter().filter_map(wording::samples);
-    let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
+    let reasons = wording::cpu_reasons(evidence, &finding.cpu);
+    let others =
+        parts(evidence, finding).into_iter().chain(reasons).chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
         RowKey::Running(_) => samples.chain(others).chain(failed).collect(),

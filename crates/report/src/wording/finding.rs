@@ -20,7 +20,7 @@ use super::{
 use crate::units::count;
 
 /// Threads with a common name: `postgres`, `kernel thread kworker`, `postgres on db1`.
-fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
+pub(super) fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
     let text = match name.kernel {
         true => format!("kernel thread {}", comm(name.comm)),
         false => named(name.comm),

@@ -110,6 +110,7 @@ fn a_call_is_its_name_with_the_object_that_it_waited_for() {
     assert_eq!(words(75, Some(Object::File("orders.db".into()))), "fdatasync of orders.db");
     assert_eq!(words(45, Some(Object::Socket(Some(endpoint())))), "recvfrom on tcp 10.0.0.3:5432");
     assert_eq!(words(Call::PAGE_FAULT, None), "a page fault");
+    assert_eq!(words(74 | Call::REQUEST, Some(Object::File("wal".into()))), "io_uring fsync of wal");
     assert_eq!(words(Call::IO_URING_ENTER, None), "io_uring_enter (which request is not recorded)");
     assert_eq!(words(9999, None), "system call 9999");
 }
@@ -173,4 +174,11 @@ fn an_interrupt_has_its_handlers_if_it_is_a_devices_and_its_kind_if_not() {
 #[test]
 fn a_lock_is_its_address() {
     assert_eq!([false, true].map(|kernel| lock(0x2000, kernel)), ["futex 0x2000", "kernel lock 0x2000"]);
+}
+
+#[test]
+fn an_io_uring_worker_is_said_to_be_one() {
+    let words = |name: &str| named(Comm::new(name.as_bytes()));
+    assert_eq!(words("iou-wrk-812"), "io_uring worker iou-wrk-812");
+    assert_eq!((&*words("app"), &*words("")), ("app", "a thread without a name"));
 }

@@ -122,6 +122,7 @@ impl KeptThreads {
                 | NameSpace::IoLimit
                 | NameSpace::MemoryCgroup
                 | NameSpace::Refaults
+                | NameSpace::Scheduling
                 | NameSpace::Program,
                 ..,
             ) => {

@@ -10,6 +10,7 @@ use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
 use super::failed_calls::{FailedCallJson, SpinJson};
+use super::scheduling::{ConfinedJson, PrecedenceJson};
 use crate::json::{hang, text};
 use crate::text::{headline, next_words, record_words, row_text};
 use crate::wording;
@@ -101,6 +102,10 @@ pub struct RowJson {
     between: Vec<String>,
     /// Calls failing again and again while its threads ran.
     spins: Vec<SpinJson>,
+    /// For a wait for a CPU: others had precedence by their nice value or class.
+    precedence: Option<PrecedenceJson>,
+    /// For a wait for a CPU: its threads might not run on all CPUs.
+    confined: Option<ConfinedJson>,
     /// Code sites where its threads were seen running.
     samples: Vec<SamplesJson>,
     /// Functions in which its waits began.
@@ -320,6 +325,8 @@ impl<'a> Documents<'a> {
             failed_calls: row.polling.iter().map(FailedCallJson::new).collect(),
             between: between.map(|name| text(name.bytes())).collect(),
             spins: finding.spins.iter().map(SpinJson::new).collect(),
+            precedence: finding.cpu.behind.as_ref().map(PrecedenceJson::new),
+            confined: finding.cpu.confined.as_ref().map(ConfinedJson::new),
             samples: samples.map(|(comm, ran)| SamplesJson::new(Some(*comm), ran)).collect(),
             waited_in: FunctionsJson::if_any(&finding.waited),
             through: row.through.iter().map(|name| text(name.bytes())).collect(),

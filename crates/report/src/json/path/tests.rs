@@ -381,3 +381,33 @@ fn a_thread_that_had_another_name_then_has_no_script_beside_it() {
     let names: Vec<_> = names.map(|part| (&part["comm"], part.get("script").cloned())).collect();
     assert_eq!(names, [(&"sh".into(), None), (&"python3".into(), Some("a.sh".into()))]);
 }
+
+#[test]
+fn a_wait_for_a_cpu_has_the_others_precedence_and_the_allowed_cpus() {
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"app", 7);
+    let other = story.thread(8, 1, b"batch", 7);
+    let mut look = |at, own: &str| {
+        for (tid, text) in [(0, ""), (7, own), (8, "nice -5 policy 0 priority 0")] {
+            story.add_at(at, EventKind::Name(NameSpace::Scheduling, tid, text.as_bytes().into()));
+        }
+    };
+    let own_text = "nice 19 policy 3 priority 0 cpus 0-1,3 by cpuset /system.slice/shop.service";
+    [0, 1000].into_iter().for_each(|at| look(at, own_text));
+    story.then(100, own, None, SegmentKind::Runnable, Cause::Competitor(other));
+    let story = story.finish();
+    let answer = story.answer(command());
+    let rows = &document(&answer)["rows"];
+    let precedence = serde_json::json!({
+        "waiting": {"class": "SCHED_BATCH", "nice": 19, "priority": 0},
+        "running": {"class": "SCHED_OTHER", "nice": -5, "priority": 0},
+        "comms": ["app"], "running_comms": ["batch"], "running_processes": [8], "total_ns": 100,
+    });
+    let confined = serde_json::json!({
+        "cpus": "0-1,3", "by": "cpuset", "cpuset": "shop.service", "comms": ["app"], "idle_ns": 0, "total_ns": 100,
+    });
+    assert_eq!((&rows[0]["precedence"], &rows[0]["confined"]), (&precedence, &confined));
+    let screen = crate::text::path(&answer, crate::text::Source::Read(""), crate::screen::Layout::PLAIN);
+    assert!(screen.contains("app has nice 19, batch nice -5\n"), "{screen}");
+    assert!(screen.contains("app may run on CPUs 0-1,3 only (cpuset of shop.service)\n"), "{screen}");
+}

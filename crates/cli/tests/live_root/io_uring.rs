@@ -1,0 +1,83 @@
+//! Waits for requests to an io_uring in a live recording: a worker's request is named with its file, and the disk behind it;
+//! an answer that comes late has its sender.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use wakepath_harness::live::{document, list, not_possible, number, place, record};
+
+const WOULD_SHOW: &str = "the request of an io_uring worker is named with its file";
+
+/// The program, in a folder; `None` without a compiler or an io_uring.
+fn requests(folder: &Path) -> Option<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live_root/io_uring/requests.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", "requests"]).arg(source);
+    if !compile.current_dir(folder).status().is_ok_and(|status| status.success()) {
+        not_possible("no C compiler is here", WOULD_SHOW);
+        return None;
+    }
+    let program = folder.join("requests");
+    if Command::new(&program).arg("read").status().expect("the program").code() == Some(2) {
+        not_possible("this kernel refuses io_uring", WOULD_SHOW);
+        return None;
+    }
+    Some(program.to_str().expect("UTF-8").to_owned())
+}
+
+fn answer(folder: &Path, words: &[&str]) -> Value {
+    record(folder, &[&["--"], words].concat(), 0);
+    document(folder, &["path"])
+}
+
+#[test]
+fn a_workers_request_is_named_with_its_file_and_the_disk_only_where_one_is() {
+    let Some(folder) = place(WOULD_SHOW) else { return };
+    let Some(program) = requests(&folder) else { return };
+    let synced = answer(&folder, &[&program, "fsync", "wal"]);
+    let waits: Vec<&Value> =
+        list(&synced["waits"]).iter().filter(|wait| wait["call"] == "io_uring_enter").collect();
+    assert!(waits.len() >= 20, "{}", waits.len());
+    let workers = list(&synced["segments"]).iter().filter(|it| it["call"] == "io_uring fsync");
+    let workers: Vec<&Value> = workers.collect();
+    println!("{} waits, {} segments of workers", waits.len(), workers.len());
+    assert!(
+        workers.iter().any(|it| it["kind"] == "block_device" && it["object"]["name"] == "wal"),
+        "{workers:?}"
+    );
+    let is_worker = |it: &&&Value| it["comm"].as_str().is_some_and(|name| name.starts_with("iou-wrk-"));
+    assert!(
+        workers.iter().filter(is_worker).all(|it| it["pid"] == synced["window"]["pid"]),
+        "its own worker"
+    );
+    let rows = list(&synced["rows"]);
+    let disk = rows.iter().find(|row| row["code"] == "disk").expect("a disk");
+    let calls = list(&disk["calls"]);
+    assert!(
+        calls.iter().any(|call| call["call"] == "io_uring fsync" && call["object"]["name"] == "wal"),
+        "{disk}"
+    );
+    assert!(!rows.iter().any(|row| row["code"] == "process"), "no foreign process: {rows:?}");
+
+    // In memory, the same program waits for no disk.
+    let memory = Path::new("/dev/shm").join(format!("wakepath-wal-{}", std::process::id()));
+    let fast = answer(&folder, &[&program, "fsync", memory.to_str().expect("UTF-8")]);
+    let _ = std::fs::remove_file(&memory);
+    assert!(
+        !list(&fast["rows"]).iter().any(|row| row["code"] == "disk"
+            && list(&row["calls"]).iter().any(|call| call["call"] == "io_uring fsync")),
+        "{}",
+        fast["rows"]
+    );
+}
+
+#[test]
+fn a_late_answer_to_a_request_has_its_sender_and_no_disk() {
+    let Some(folder) = place(WOULD_SHOW) else { return };
+    let Some(program) = requests(&folder) else { return };
+    let late = answer(&folder, &[&program, "read"]);
+    assert_eq!(late["headline"]["who"]["comm"], "answers", "{}", late["headline"]);
+    assert!(number(&late["headline"]["total_ns"]) > 60_000_000, "{}", late["headline"]);
+    assert!(!late["headline"]["text"].as_str().expect("text").contains("disk"), "{}", late["headline"]);
+}
