@@ -2,7 +2,7 @@
 //! threads.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Hang, Window, deadlocks, hangs, killed};
+use wakepath_critical_path::{Hang, Path, deadlocks, hangs, killed};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -99,15 +99,26 @@ pub struct WindowWaits {
     /// The open wait of the window's thread, if the window reaches the recording's end.
     pub still_waiting: Option<Hang>,
     /// The wait in which a signal killed the window's thread; else the longest such wait of a main thread in a
-    /// descendant of its process.
+    /// descendant of its process, if the path leads there or the window ended then.
     pub killed: Option<Hang>,
     /// The deadlocks that concern the window's process or its descendants.
     pub deadlocks: Vec<Vec<Hang>>,
 }
 
-/// A window's open waits, and the waits in which threads were killed.
-pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
-    let graph = recorded.graph();
+/// The end of a window: a killing before it did not end the window, ns.
+const END_NS: u64 = 100_000_000;
+
+/// The open waits of a path's window, and the waits in which threads were killed.
+pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
+    let (graph, window) = (recorded.graph(), path.window);
+    let is_part = |hang: &Hang| {
+        hang.killed.is_some_and(|killed| {
+            let leads_there = path.segments().any(|segment| {
+                segment.thread == Some(hang.thread) && segment.from < killed.at && killed.at <= segment.to
+            });
+            leads_there || window.to.since(killed.at.min(window.to)) <= END_NS
+        })
+    };
     let thread = graph.last_successor(window.thread);
     let own = graph.thread(window.thread).tgid();
     let descends = |other: ThreadIndex| {
@@ -125,7 +136,7 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
     let of_others = || {
         let others =
             graph.threads().map(|(other, _)| other).filter(|&other| is_main(other) && descends(other));
-        let killed = others.filter_map(killed_here);
+        let killed = others.filter_map(killed_here).filter(is_part);
         killed.min_by_key(|hang| hang.since)
     };
     let mut deadlocks = deadlocks(graph);
@@ -144,6 +155,7 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_critical_path::{Window, active};
     use wakepath_loaded::testing::read;
 
     /// Two threads hold a mutex each, and wait for the other's.
@@ -194,7 +206,7 @@ mod tests {
                 from: Stamp::from_ns(5),
                 to: Stamp::from_ns(to),
             };
-            let waits = waits_of_window(&recorded, window);
+            let waits = waits_of_window(&recorded, &active(recorded.graph(), window));
             (waits.still_waiting.map(|hang| hang.since.ns()), waits.killed.is_some(), waits.deadlocks.len())
         };
         assert_eq!(
@@ -282,7 +294,7 @@ mod tests {
         let killed = |tid: u32, from: u64, to: u64| {
             let thread = recorded.with_tid(wakepath_event::Tid(tid))[0];
             let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) };
-            let killed = waits_of_window(&recorded, window).killed;
+            let killed = waits_of_window(&recorded, &active(recorded.graph(), window)).killed;
             killed.map(|hang| (recorded.graph.thread(hang.thread).tid().0, hang.since.ns()))
         };
         assert_eq!(killed(10, 0, 400), Some((20, 10)), "of a descendant");

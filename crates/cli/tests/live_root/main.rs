@@ -7,6 +7,7 @@ mod attributes;
 mod caller;
 mod clash;
 mod contexts;
+mod deaths;
 mod doctor;
 mod epolls;
 mod far_ends;
