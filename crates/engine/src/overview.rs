@@ -34,7 +34,7 @@ pub struct Overview<'r> {
     pub open: OpenWaits,
     /// For asked processes: open waits with the processes able to end them, the longest first.
     pub chains: Vec<OpenChain>,
-    /// Killed processes that were to end these threads' open waits.
+    /// Killed processes expected to end these threads' open waits.
     pub deaths: Vec<WindowDeath>,
     /// The recording, for everything else.
     pub recorded: &'r Recorded,
@@ -85,7 +85,7 @@ pub(crate) fn overview<'r>(
 /// The most open waits for which a dead process is searched: each search reads the whole recording.
 const MAX_SEARCHED: usize = 16;
 
-/// The killed processes that were to end the longest of these threads' waits at the recording's end, each once.
+/// The killed processes expected to end these threads' longest waits at the recording's end, each once.
 fn awaited(
     recorded: &Recorded,
     threads: &[ThreadIndex],

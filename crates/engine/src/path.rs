@@ -4,7 +4,7 @@ use wakepath_critical_path::{
     Algorithm, HandOvers, NoHandOvers, Path, Segment, Timeouts, Window, active_with, contributors, exact,
 };
 use wakepath_findings::{
-    LastWaits, WindowWaits, deaths, joined_if_alike, unheeded, waits_of_window, window_deaths,
+    KilledBy, LastWaits, WindowWaits, deaths, joined_if_alike, unheeded, waits_of_window, window_deaths,
 };
 use wakepath_loaded::Stretches;
 use wakepath_wait_graph::Graph;
@@ -49,7 +49,11 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
                 };
                 let deaths = window_deaths(recorded, &answer.path, waits, &all);
                 let unheeded = unheeded(recorded, &answer.path, &all);
-                PathAnswer { user_states, reclaims, deaths, unheeded, ..answer }
+                let killed = answer.killed.as_ref().and_then(|hang| answer.thread(hang.thread).tgid);
+                let killed_for_memory = all
+                    .into_iter()
+                    .find(|death| killed == Some(death.process) && matches!(death.by, KilledBy::NoMemory(_)));
+                PathAnswer { user_states, reclaims, deaths, killed_for_memory, unheeded, ..answer }
             });
             Ok(Answer::Paths(answers.collect()))
         }

@@ -39,7 +39,7 @@ impl SignalAction {
     pub const ALL: [Self; 4] = [Self::Default, Self::Ignored, Self::Handled, Self::ProcessEnds];
 }
 
-/// A signal that asks a process to end, at its sending.
+/// A signal asking a process to end, at its sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SignalSent {
     /// The signal number.
@@ -54,7 +54,7 @@ pub struct SignalSent {
     pub limit: Option<MemoryLimit>,
 }
 
-/// The effect of a signal that asks a process to end.
+/// A sent signal's effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SentEffect {

@@ -1,7 +1,7 @@
-//! Processes that died by a signal, and their part in a window's time.
+//! Processes killed by signals, and their part in a window's time.
 //!
 //! A death counts for two reasons. A wait on the path ended by it: the path leads through the dying process. Or a wait did not
-//! end, and the dead process should have ended it ([`awaited`]). Other deaths say nothing about the window, whoever died.
+//! end, and the dead process was expected to end it ([`awaited`]). Other deaths say nothing about the window.
 
 pub(crate) mod awaited;
 
@@ -23,13 +23,13 @@ const SI_KERNEL: i32 = 0x80;
 /// Signals for a process's own faults: ILL TRAP ABRT BUS FPE SEGV SYS.
 const FAULTS: [u32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
-/// Signals sent by one Ctrl-C or one `kill` reach all processes within this time, ns.
+/// The signals by a Ctrl-C or a `kill` reach all processes within this time, ns.
 const TOGETHER_NS: u64 = 1_000_000_000;
 
-/// A process that was killed by a signal.
+/// A process killed by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death {
-    /// Its main thread, or the thread that took the signal if that is not known.
+    /// Its main thread if known, else the thread with the signal.
     pub thread: ThreadIndex,
     /// The process.
     pub process: Tid,
@@ -61,7 +61,7 @@ pub enum KilledBy {
 /// A death's part in a window's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeathPart {
-    /// A wait did not end; the dead process was to end it.
+    /// The dead process was expected to end a wait.
     Awaited(AwaitedWait),
     /// A wait on the path ended by the death; the process's time on the path, ns.
     EndedWait(u64),
@@ -78,7 +78,7 @@ pub struct WindowDeath {
     pub part: DeathPart,
 }
 
-/// All processes that died by a signal, in the order of their deaths.
+/// All processes killed by signals, in the order of their deaths.
 pub fn deaths(recorded: &Recorded) -> Vec<Death> {
     let graph = recorded.graph();
     let mut by_process: BTreeMap<ThreadIndex, Death> = BTreeMap::new();
@@ -96,7 +96,7 @@ pub fn deaths(recorded: &Recorded) -> Vec<Death> {
             let at = sent.map_or(*taken, |(at, _)| at);
             let death = Death { thread: main, process, at, taken: *taken, signal: signal.number, by };
             let known = by_process.entry(main).or_insert(death);
-            // A thread that ends with its process may not know the sender.
+            // A thread ending with its process may not know the sender.
             let (first, is_better) =
                 (known.taken.min(*taken), known.by == KilledBy::Unknown && by != known.by);
             if is_better {
@@ -106,7 +106,7 @@ pub fn deaths(recorded: &Recorded) -> Vec<Death> {
         }
     }
     let mut deaths: Vec<Death> = by_process.into_values().collect();
-    for sending in &recorded.survey.signals.sent {
+    for sending in &recorded.signals().sent {
         if sending.signal.effect != SentEffect::NoMemory {
             continue;
         }
@@ -141,7 +141,7 @@ fn killed_by(
     }
 }
 
-/// The thread that had a number at a time; `None` if no such thread was alive.
+/// The thread with a number at a time; `None` if no such thread was alive.
 pub(crate) fn thread_at_time(recorded: &Recorded, tid: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
     let graph = recorded.graph();
     let lived = |index: &&ThreadIndex| {
@@ -151,7 +151,7 @@ pub(crate) fn thread_at_time(recorded: &Recorded, tid: Tid, at: Stamp<Reference>
     recorded.with_tid(tid).iter().rfind(lived).copied()
 }
 
-/// The main thread in the process of the thread that had a number at a time.
+/// The main thread in the process with this thread number at a time.
 pub(crate) fn process_at(recorded: &Recorded, tid: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
     let thread = thread_at_time(recorded, tid, at)?;
     let process = recorded.graph().thread(thread).tgid()?;
@@ -169,18 +169,12 @@ impl Death {
 
     /// Whether the recorder ended the process.
     pub(crate) fn is_by_recorder(&self, recorded: &Recorded) -> bool {
-        let observers = recorded.survey.observers();
-        let is_one = |process: Tid| observers.iter().any(|tid| *tid == process);
-        match self.by {
-            KilledBy::Thread(by) => {
-                let thread = recorded.graph().thread(by);
-                observers.contains(&thread.tid()) || thread.tgid().is_some_and(is_one)
-            }
-            _ => false,
-        }
+        let KilledBy::Thread(by) = self.by else { return false };
+        let thread = recorded.graph().thread(by);
+        [Some(thread.tid()), thread.tgid()].into_iter().flatten().any(|tid| recorded.is_recorder(tid))
     }
 
-    /// Whether both died of the same cause: one Ctrl-C, or one sender's signals in a row.
+    /// Whether both have the same cause: a Ctrl-C, or a sender's signals in a row.
     fn is_together(&self, other: &Self, recorded: &Recorded) -> bool {
         let [first, last] = [self.at.min(other.at), self.at.max(other.at)];
         let same_sender = match (self.by, other.by) {
@@ -259,7 +253,7 @@ fn times_on_path(recorded: &Recorded, path: &Path) -> BTreeMap<ThreadIndex, (u64
     times
 }
 
-/// The processes that descend from one, with it.
+/// A process and its descendants.
 pub(crate) fn family(recorded: &Recorded, process: Tid, at: Stamp<Reference>) -> BTreeSet<Tid> {
     let all: BTreeSet<Tid> = recorded.graph().threads().filter_map(|(_, thread)| thread.tgid()).collect();
     all.into_iter().filter(|other| recorded.descends(*other, process, at)).collect()

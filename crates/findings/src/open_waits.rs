@@ -105,10 +105,10 @@ pub struct WindowWaits {
     pub deadlocks: Vec<Vec<Hang>>,
 }
 
-/// The end of a window: a killing before it did not end the window, ns.
+/// Before this time at a window's end, a killing did not end the window, ns.
 const END_NS: u64 = 100_000_000;
 
-/// The open waits of a path's window, and the waits in which threads were killed.
+/// The open waits in a path's window, and the waits in which threads were killed.
 pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
     let (graph, window) = (recorded.graph(), path.window);
     let is_part = |hang: &Hang| {

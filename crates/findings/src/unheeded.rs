@@ -1,4 +1,4 @@
-//! Signals that asked a process to end, which then lived on.
+//! Signals asking a process to end, after which it lived on.
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Path, Window};
@@ -9,10 +9,10 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::deaths::{family, process_at, thread_at_time};
 use crate::{Death, Evidence};
 
-/// A process ends within this time of a signal that has an effect, ns.
+/// A process ends within this time after an effective signal, ns.
 const AT_ONCE_NS: u64 = 100_000_000;
 
-/// A signal that asked a process to end.
+/// A signal asking a process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unheeded {
     /// The process's main thread.
@@ -27,7 +27,7 @@ pub struct Unheeded {
     pub why: LivesOn,
     /// The end of the process.
     pub end: LivedUntil,
-    /// The time from the signal to that end, or to the window's end if that comes first, ns.
+    /// The time from the signal to the process's end or the window's end, ns.
     pub lived_ns: u64,
 }
 
@@ -44,7 +44,7 @@ pub enum LivesOn {
     NotTaken,
 }
 
-/// The end of a process that lived on.
+/// The end of a process after such a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LivedUntil {
     /// A signal killed it.
@@ -55,12 +55,12 @@ pub enum LivedUntil {
     Lives,
 }
 
-/// The signals sent by or to a window's processes that asked for an end for which the window then waited, in the order of their
-/// times; the first of equal ones.
+/// The signals by or to a window's processes asking for an end, if the window then waited for it, in time order; equal signals
+/// count once.
 pub fn unheeded(recorded: &Recorded, path: &Path, deaths: &[Death]) -> Vec<Unheeded> {
     let (graph, window) = (recorded.graph(), path.window);
     let Some(own) = graph.thread(window.thread).tgid() else { return Vec::new() };
-    let sendings = &recorded.survey.signals.sent;
+    let sendings = &recorded.signals().sent;
     if sendings.is_empty() {
         return Vec::new();
     }
@@ -130,7 +130,7 @@ fn why(
     let process = graph.thread(target).tgid();
     let ran = || {
         let mut threads = graph.threads().filter(|(_, thread)| thread.tgid() == process);
-        threads.any(|(_, thread)| recorded.survey.signals.is_handled(thread.tid(), number, from, until))
+        threads.any(|(_, thread)| recorded.signals().is_handled(thread.tid(), number, from, until))
     };
     Some(match effect {
         SentEffect::NoMemory => return None,
@@ -141,8 +141,8 @@ fn why(
     })
 }
 
-/// Whether the window waited for the process's end: it asked again or killed the process, looked whether that still ran, or its
-/// path leads through it. The window's own process needs no other reason.
+/// Whether the window waited for the process's end: it killed the process, looked whether it still ran, or its path leads
+/// through it. The window's own process needs no other reason.
 fn is_awaited(
     recorded: &Recorded,
     path: &Path,

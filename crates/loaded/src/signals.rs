@@ -1,4 +1,4 @@
-//! Signals that ask processes to end, and the kernel's kills for want of memory.
+//! Signals asking processes to end, and the kernel's kills for want of memory.
 
 use std::collections::HashMap;
 

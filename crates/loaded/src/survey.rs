@@ -32,7 +32,7 @@ pub struct Survey {
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// The calls failing before sleeps, or again and again.
     pub failed_calls: FailedCalls,
-    /// Signals that ask processes to end.
+    /// Signals asking processes to end.
     pub signals: Signals,
     /// Threads' contexts, as they were read.
     pub contexts: Contexts,

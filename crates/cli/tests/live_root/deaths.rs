@@ -1,5 +1,5 @@
-//! Killed processes, recorded live: named where a wait did not end or ended by the death, and nowhere else. Signals that ask a
-//! process to end, and end none.
+//! Killed processes, recorded live: named where a wait did not end or ended by the death, and nowhere else. Signals without
+//! effect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn headline(document: &Value) -> &str {
     document["headline"]["text"].as_str().expect("a sentence")
 }
 
-/// Records the program in a mode, until `timeout` ends it after 1.5 s. Returns the number that it prints, and the document.
+/// Records the program in a mode, until `timeout` ends it after 1.5 s. Returns the printed number, and the document.
 fn given_up(folder: &Path, signal: &str, mode: &str) -> (u64, Value) {
     let code = if signal == "KILL" { 137 } else { 124 };
     let (printed, _) = record(folder, &["--", "timeout", "-s", signal, "1.5", "./deaths", mode], code);
@@ -35,7 +35,7 @@ fn given_up(folder: &Path, signal: &str, mode: &str) -> (u64, Value) {
     (pid.unwrap_or_else(|| panic!("{mode}: {printed}")), path(folder))
 }
 
-/// The only death that a wait's process awaited.
+/// The only awaited death.
 fn awaited<'a>(document: &'a Value, mode: &str) -> &'a Value {
     let deaths = list(&document["deaths"]);
     let [death] = &deaths[..] else { panic!("{mode}: {deaths:?}") };
@@ -216,7 +216,7 @@ fn a_child_that_the_kernel_kills_for_want_of_memory_is_named_with_the_limit() {
         let deaths = list(&document["deaths"]);
         let found: Vec<&str> = deaths.iter().filter_map(|death| death["by"].as_str()).collect();
         if by != Some("no_memory") {
-            // A shell that kills its own child after a sleep waited for that sleep.
+            // A shell killing its own child after a sleep waited for the sleep.
             assert!(!found.contains(&"no_memory"), "{deaths:?}");
             assert!(!headline(&document).contains("memory"), "{}", headline(&document));
             continue;
@@ -229,11 +229,11 @@ fn a_child_that_the_kernel_kills_for_want_of_memory_is_named_with_the_limit() {
     }
 }
 
-/// A script that asks a process to end, looks each tenth of a second for a second and a half, and kills it then.
+/// A script: asks a process to end, looks each tenth of a second for a second and a half, and kills it then.
 const STOP: &str = "kill -TERM $1; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do \
     kill -0 $1 2>/dev/null || exit 0; sleep 0.1; done; kill -KILL $1; sleep 0.1";
 
-/// A process that runs the program in a mode, and the number that it prints.
+/// The program in a mode, and the number printed by it.
 fn entry(folder: &Path, words: &[&str]) -> (Beside, u64) {
     use std::io::{BufRead, BufReader};
     let mut command = Command::new(words[0]);

@@ -1,13 +1,13 @@
-//! A wait without an end, and the dead process that was to end it.
+//! A wait without an end, and the dead process expected to end it.
 //!
-//! The wait of the window's thread, or of a descendant for whose end it waits, did not end: the recording did, a signal did, or a
-//! time-out. A process that died before then was to end it in one of four cases, all inferred:
+//! The window's thread, or a descendant for whose end it waits, waited without an end: the recording, a signal or a
+//! time-out came first. A process dead by then was expected to end it in four cases, all inferred:
 //!
 //! - The memory of the lock names one of its threads as the owner ([`AwaitedBy::Holds`]).
 //! - Only its threads had ended the waiter's earlier waits in the same call, for the same object ([`AwaitedBy::WokeBefore`]).
-//! - Its main thread could write to the pipe that the waiter's process reads ([`AwaitedBy::Writes`]), under the conditions of the
+//! - Its main thread could write to the pipe read by the waiter's process ([`AwaitedBy::Writes`]), under the conditions of the
 //!   next case.
-//! - The waiter's process woke it, and it had neither woken that process nor gone back to the wait from which it was woken
+//! - The waiter's process woke it, and it had neither woken that process nor gone back to the wait before its wake-up
 //!   ([`AwaitedBy::Unanswered`]). Here, no other process may owe an answer or work, and no other thread of the waiter's process.
 //!
 //! A process that died together with the waiter, or was idle, is not named.
@@ -23,7 +23,7 @@ use wakepath_wait_graph::{Graph, Occupant, StateInterval, Thread, ThreadIndex, T
 use super::{Death, TOGETHER_NS, family};
 use crate::LastWaits;
 
-/// A wait that a dead process was to end.
+/// A wait, and the dead process expected to end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AwaitedWait {
     /// The waiting thread.
@@ -36,23 +36,23 @@ pub struct AwaitedWait {
     pub by: AwaitedBy,
 }
 
-/// The evidence that a process was to end a wait.
+/// The evidence for the process expected to end a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AwaitedBy {
     /// The memory of the lock names it as the owner.
     Holds,
     /// It had ended all such waits before; their number.
     WokeBefore(u64),
-    /// It could write to the pipe that the waiter's process reads.
+    /// It could write to the pipe read by the waiter's process.
     Writes,
     /// The waiter's process woke it then, and had no answer.
     Unanswered(Stamp<Reference>),
 }
 
-/// The most generations from a process that waits for its child to that child.
+/// The most generations from a waiting process to its child.
 const MAX_CHILDREN: usize = 6;
 
-/// A wait that nothing ended in time.
+/// A wait without an end in time.
 #[derive(Debug, Clone, Copy)]
 struct Unended {
     thread: ThreadIndex,
@@ -64,7 +64,7 @@ struct Unended {
     ended_by: Option<u32>,
 }
 
-/// The dead processes that were to end the window's waits; empty if every wait ended, or by no such process.
+/// The dead processes expected to end the window's waits, each with its wait.
 pub fn expected(
     recorded: &Recorded,
     window: Window,
@@ -77,12 +77,12 @@ pub fn expected(
     let mut unended = unended(recorded, window, waits);
     let mut place = 0;
     while place < unended.len().min(MAX_CHILDREN) {
-        unended.extend(of_children(recorded, &unended[place]));
+        unended.extend(childrens_waits(recorded, &unended[place]));
         place += 1;
     }
     let processes = Processes::new(recorded);
     let found = unended.iter().find_map(|wait| {
-        let waiter = processes.of(wait.thread);
+        let waiter = processes.main(wait.thread);
         let possible = |death: &&Death| {
             let is_with_waiter =
                 wait.ended_by == Some(death.signal) && wait.until.since(death.at) < TOGETHER_NS;
@@ -95,7 +95,7 @@ pub fn expected(
         if candidates.is_empty() {
             return None;
         }
-        let exchange = Exchange::new(recorded.graph(), &processes, waiter, wait.until);
+        let exchange = Exchange::new(recorded.graph(), &processes, waiter, wait.until, deaths);
         let evidence = |death: &Death| {
             let by = holds(recorded, &processes, wait, death)
                 .or_else(|| woke_before(recorded.graph(), &processes, &exchange, wait, death))
@@ -121,7 +121,7 @@ impl Processes {
         Self(recorded.graph().threads().map(main).collect())
     }
 
-    fn of(&self, thread: ThreadIndex) -> ThreadIndex {
+    fn main(&self, thread: ThreadIndex) -> ThreadIndex {
         self.0[thread.0 as usize]
     }
 
@@ -131,7 +131,7 @@ impl Processes {
     }
 }
 
-/// The waits of the window's thread without an end, the most telling first: open ones, and those ended by a signal or a
+/// The window's waits without an end, the clearest first: open ones, and those ended by a signal or a
 /// time-out.
 fn unended(recorded: &Recorded, window: Window, waits: LastWaits<'_>) -> Vec<Unended> {
     let graph = recorded.graph();
@@ -177,7 +177,7 @@ fn unended(recorded: &Recorded, window: Window, waits: LastWaits<'_>) -> Vec<Une
     found
 }
 
-/// The signal by which somebody gave up a wait that then went on in a handler.
+/// The signal by which somebody gave up a wait, if a handler took it.
 fn gave_up(wait: &Wait) -> Option<u32> {
     let cut = wait.cut.filter(|cut| cut.effect == SignalEffect::GoesOn)?;
     // HUP INT QUIT TERM
@@ -199,8 +199,8 @@ fn timed_out(wait: &Wait) -> bool {
     by_timer && wait.call.is_some_and(|call| waits_for_somebody(call) && !call.is_sleep())
 }
 
-/// The waits of the children for which a thread waits, at the end of its wait.
-fn of_children(recorded: &Recorded, wait: &Unended) -> Vec<Unended> {
+/// The waits in the children for which a thread waits, at its wait's end.
+fn childrens_waits(recorded: &Recorded, wait: &Unended) -> Vec<Unended> {
     const WAIT4: u32 = 61;
     const WAITID: u32 = 247;
     let graph = recorded.graph();
@@ -246,13 +246,22 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(graph: &Graph, processes: &Processes, process: ThreadIndex, until: Stamp<Reference>) -> Self {
+    fn new(
+        graph: &Graph,
+        processes: &Processes,
+        process: ThreadIndex,
+        until: Stamp<Reference>,
+        deaths: &[Death],
+    ) -> Self {
+        // A dying process wakes those who wait for its end: no answer.
+        let died: BTreeMap<ThreadIndex, Stamp<Reference>> =
+            deaths.iter().map(|death| (death.thread, death.taken)).collect();
         let mut exchange = Self { woken: BTreeMap::new(), woke: BTreeMap::new() };
         for (index, _) in graph.threads() {
-            let woken = processes.of(index);
+            let woken = processes.main(index);
             for (at, by, wait) in wake_ups(graph, index) {
-                let by = processes.of(by);
-                if at >= until || by == woken {
+                let by = processes.main(by);
+                if at >= until || by == woken || died.get(&by).is_some_and(|died| at >= *died) {
                     continue;
                 }
                 if woken == process {
@@ -270,8 +279,8 @@ impl Exchange {
         exchange
     }
 
-    /// The time at which the process woke another one that has since, until `at`, neither woken it nor gone back to the wait
-    /// from which it was woken.
+    /// The process's last wake-up of another process, if the other has since, until `at`, neither woken it nor gone back to
+    /// its earlier wait.
     fn owed(&self, graph: &Graph, other: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let (woken, thread, call) = self.woken.get(&other).copied()?;
         let has_answered = self.woke.get(&other).is_some_and(|woke| *woke > woken);
@@ -281,7 +290,7 @@ impl Exchange {
     }
 }
 
-/// A thread's waits that another thread ended, without its birth, stops and signals: the time, the waker and the wait.
+/// A thread's waits ended by another thread, without its birth, stops and signals: the time, the waker and the wait.
 fn wake_ups(
     graph: &Graph,
     thread: ThreadIndex,
@@ -302,20 +311,20 @@ fn wake_ups(
 
 fn holds(recorded: &Recorded, processes: &Processes, wait: &Unended, death: &Death) -> Option<AwaitedBy> {
     const PRIVATE: u32 = 128;
-    if wait.owner.is_some_and(|owner| processes.of(owner) == death.thread) {
+    if wait.owner.is_some_and(|owner| processes.main(owner) == death.thread) {
         return Some(AwaitedBy::Holds);
     }
     let word = wait.call?.lock.filter(|word| word.operation & PRIVATE == 0)?;
     let owner = word.shaped_owner()?;
-    // The number is the owner's in its own PID namespace. Two threads that had it make it unclear.
+    // The number is the owner's in its own PID namespace. If two threads had it, it is unclear.
     let graph = recorded.graph();
     let had_it = |(index, thread): &(ThreadIndex, &Thread)| {
         let number = thread.identity.as_ref().map_or(thread.tid().number(), |it| it.ns_tid.number());
         number == owner.number()
             && thread.first <= wait.since
-            && (processes.of(*index) == death.thread || thread.last >= wait.since)
+            && (processes.main(*index) == death.thread || thread.last >= wait.since)
     };
-    let mut owners = graph.threads().filter(had_it).map(|(index, _)| processes.of(index));
+    let mut owners = graph.threads().filter(had_it).map(|(index, _)| processes.main(index));
     let first = owners.next()?;
     (first == death.thread && owners.all(|other| other == first)).then_some(AwaitedBy::Holds)
 }
@@ -329,7 +338,7 @@ fn woke_before(
 ) -> Option<AwaitedBy> {
     let call = wait.call.filter(|call| !call.is_sleep())?;
     let key = |call: Call| (call.number, call.arg0);
-    // A process that was given work and answered it is idle.
+    // A process with answered work is idle.
     if exchange.woken.contains_key(&death.thread) && exchange.owed(graph, death.thread, death.at).is_none() {
         return None;
     }
@@ -337,7 +346,7 @@ fn woke_before(
         .filter(|(at, _, earlier)| *at <= wait.since && earlier.call.is_some_and(|it| key(it) == key(call)));
     let mut count = 0;
     for (_, by, _) in earlier {
-        if processes.of(by) != death.thread {
+        if processes.main(by) != death.thread {
             return None;
         }
         count += 1;
@@ -345,7 +354,7 @@ fn woke_before(
     (count > 0).then_some(AwaitedBy::WokeBefore(count))
 }
 
-/// The evidence that counts only where no other process may owe the answer.
+/// The evidence for a process, valid only if no other process may owe the answer.
 fn alone(
     recorded: &Recorded,
     processes: &Processes,
@@ -355,11 +364,11 @@ fn alone(
     deaths: &[Death],
 ) -> Option<AwaitedBy> {
     let graph = recorded.graph();
-    let waiter = processes.of(wait.thread);
+    let waiter = processes.main(wait.thread);
     let owed = exchange.owed(graph, death.thread, death.at).filter(|since| *since <= death.at);
     let by = match owed {
         Some(since) => AwaitedBy::Unanswered(since),
-        // A process that was given work and answered it is idle.
+        // A process with answered work is idle.
         None if exchange.woken.contains_key(&death.thread) => return None,
         None if could_write(recorded, processes, wait, death) => AwaitedBy::Writes,
         None => return None,
@@ -372,7 +381,7 @@ fn alone(
     let is_child = |process: Tid| family.as_ref().is_some_and(|family| family.contains(&process));
     let only_children = is_child(death.process);
     let may_owe = |(index, thread): (ThreadIndex, &Thread)| {
-        let is_main = processes.of(index) == index;
+        let is_main = processes.main(index) == index;
         let is_kernel = thread.identity.as_ref().is_none_or(|identity| identity.kernel);
         let process = thread.tgid().unwrap_or(thread.tid());
         let is_dead = graph.has_died(index) && thread.last < wait.until
@@ -387,8 +396,8 @@ fn alone(
     (!graph.threads().any(may_owe)).then_some(by)
 }
 
-/// Whether the dead process could write to a pipe that the waiter reads, or, if it waits for a thread of its process, one of
-/// these threads.
+/// Whether the dead process could write to a pipe read by the waiter; or read by another thread in its process, if the waiter
+/// waits for a futex.
 fn could_write(recorded: &Recorded, processes: &Processes, wait: &Unended, death: &Death) -> bool {
     let graph = recorded.graph();
     let Some(reader) = graph.thread(wait.thread).tgid() else { return false };
@@ -397,7 +406,7 @@ fn could_write(recorded: &Recorded, processes: &Processes, wait: &Unended, death
         call.is_some_and(|call| recorded.names().could_write((&call, reader, until), (death.process, taken)))
     };
     let of_others = || {
-        processes.threads(processes.of(wait.thread)).any(|thread| {
+        processes.threads(processes.main(wait.thread)).any(|thread| {
             let interval = state_before(graph, thread, wait.until);
             reads(interval.and_then(|interval| graph.wait(&interval)?.call))
         })

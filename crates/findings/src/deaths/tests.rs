@@ -106,6 +106,10 @@ fn a_worker_with_work_that_was_killed_is_why_no_answer_came() {
     // An idle sibling, and a process that is no child, owe nothing.
     let idle = format!("thread other tid=30 parent=10 blocked=interruptible call=0:5\n{START}");
     assert_eq!(changed(WORKER, &[(START, &idle)]), named);
+    // The end of a process wakes those who wait for it.
+    let watches = format!("thread watch tid=11 tgid=10 blocked=interruptible call=7:0x1000\n{START}");
+    let end = "503 c1 worker exit\n503 c1 worker waking watch\n504 c2 killer switch watch runnable\n505 c2 watch switch killer blocked=interruptible call=7:0x1000";
+    assert_eq!(changed(WORKER, &[(START, &watches), ("503 c1 worker exit", end)]), named);
     let stranger = format!("thread other tid=30 blocked=interruptible call=35:0\n{START}");
     assert_eq!(changed(WORKER, &[(START, &stranger)]), named);
 }

@@ -69,7 +69,7 @@ pub const COST_KINDS: &[(&str, u64)] = &[
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
-/// The effects of a sent signal: `enum wp_sent_effect`.
+/// A sent signal's effects: `enum wp_sent_effect`.
 pub(super) const SENT_EFFECTS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("DROPPED", 3), ("NO_MEMORY", 4)];
 

@@ -1,4 +1,4 @@
-//! Killed processes and signals that ended none, on the first screen: the first of each in the headline, the others as lines.
+//! Killed processes and signals without effect on the first screen: the first in the headline, the others as lines.
 
 use wakepath_engine::PathAnswer;
 use wakepath_findings::{DeathPart, Unheeded, WindowDeath};
@@ -6,7 +6,7 @@ use wakepath_findings::{DeathPart, Unheeded, WindowDeath};
 use crate::screen::Screen;
 use crate::wording::death;
 
-/// The lines; a crash of many workers has as many deaths.
+/// The most lines; a crash may have many deaths.
 const LINES: usize = 5;
 
 /// Whether the headline says it already: the wait in which the process was killed.
@@ -24,12 +24,12 @@ fn unheeded<'a>(answer: &'a PathAnswer<'_>) -> impl Iterator<Item = &'a Unheeded
     answer.unheeded.iter().filter(|it| it.is_large(&answer.evidence()))
 }
 
-/// A signal that was the reason for most of the window.
+/// The first signal with a wait for most of the window.
 fn first_unheeded<'a>(answer: &'a PathAnswer<'_>) -> Option<&'a Unheeded> {
     unheeded(answer).find(|it| it.is_most(&answer.evidence()))
 }
 
-/// The headline's words about the first death and about a signal that ended no process.
+/// The headline's words about the first death and the first signal without effect.
 pub fn first_words(answer: &PathAnswer) -> Vec<String> {
     let death = deaths(answer).next().map(|it| death::death(answer, it));
     let signal = first_unheeded(answer).map(|it| death::unheeded(answer, it));

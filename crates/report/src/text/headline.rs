@@ -2,7 +2,7 @@
 
 use wakepath_critical_path::Hang;
 use wakepath_engine::{PathAnswer, Question};
-use wakepath_findings::{Headline, KilledBy, WindowEnd, deaths};
+use wakepath_findings::{Headline, WindowEnd};
 
 use super::deaths::first_words;
 use super::hangs::waits;
@@ -80,12 +80,8 @@ fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
 fn killed_by(answer: &PathAnswer, hang: &Hang) -> String {
     let at = answer.path.window.to;
     // The thread that sent the signal needed memory, and killed nobody.
-    let process = answer.thread(hang.thread).tgid;
-    let no_memory = deaths(answer.recorded)
-        .into_iter()
-        .find(|death| Some(death.process) == process && matches!(death.by, KilledBy::NoMemory(_)));
-    if let Some(death) = no_memory {
-        return wording::death::killed_by(answer.recorded, &death, at);
+    if let Some(death) = &answer.killed_for_memory {
+        return wording::death::killed_by(answer.recorded, death, at);
     }
     let by = hang.killed.map(|killed| wording::signal_sent(answer.recorded, &killed.by, at));
     format!("killed by {}", by.unwrap_or_default())

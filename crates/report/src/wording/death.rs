@@ -1,4 +1,4 @@
-//! The words for killed processes, and for signals that ended none.
+//! The words for killed processes, and for signals without effect.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::{Head, Overview, PathAnswer};
@@ -38,7 +38,7 @@ pub fn death(answer: &PathAnswer, it: &WindowDeath) -> String {
     })
 }
 
-/// The same for the threads of an overview.
+/// The same in an overview.
 pub fn death_beside(overview: &Overview, it: &WindowDeath) -> String {
     words(overview.recorded, &overview.head, overview.to, it, |_| false)
 }
@@ -73,7 +73,7 @@ fn words(
     }
 }
 
-/// A signal that ended no process: `SIGTERM to entry.sh (812) had no effect (it ignores the signal); it lived 3.00 s longer, until
+/// A signal without effect: `SIGTERM to entry.sh (812) had no effect (it ignores the signal); it lived 3.00 s longer, until
 /// SIGKILL from stop.sh (90)`.
 pub fn unheeded(answer: &PathAnswer, it: &Unheeded) -> String {
     let (recorded, at) = (answer.recorded, answer.path.window.to);

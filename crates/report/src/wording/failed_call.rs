@@ -102,8 +102,7 @@ fn result(evidence: &Evidence<'_>, row: &Row, attempt: &Attempt) -> String {
     }
 }
 
-/// The name of the process that a call asks about. Its number means the recorded process only if the callers are in the same
-/// PID namespace.
+/// The name for the process number in a call. It means the recorded process only if the callers are in the outer PID namespace.
 fn process_name(evidence: &Evidence<'_>, row: &Row, attempt: &Attempt) -> Option<String> {
     let AttemptObject::Process(number @ 1..) = attempt.object else { return None };
     let is_outer = |thread: &ThreadIndex| {

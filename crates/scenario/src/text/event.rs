@@ -27,7 +27,7 @@ impl Reader {
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS [moved, stayed]` | a call to function number N returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
-    /// | `sends N TARGET [ignored, handled, dropped, oom [limit=BYTES]]` | the thread asks a process to end, or needs memory for which it is killed; the limit is of cgroup 1 |
+    /// | `sends N TARGET [ignored, handled, dropped, oom [limit=BYTES]]` | the thread asks a process to end, or needs memory, so the kernel kills it for cgroup 1's limit |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: its trace and span |
     /// | `attribute KEY VALUE` | behind a context: its attribute, with the key's number |
     /// | `failed CALL ERRNO [op=N] [path= or end= or file= or address= or unix= or process=] [holder=THREAD] [tries=N] [later=N]` | directly before a switch: the thread's failed call |

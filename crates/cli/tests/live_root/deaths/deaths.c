@@ -65,7 +65,7 @@ static struct worker start(int answers, int ends)
 	struct worker worker;
 	char byte;
 
-	/* Both ends of both pipes stay open: no end of file tells of a death. */
+	/* Both ends of both pipes stay open: a death is no end of file. */
 	if (pipe(ask) || pipe(answer))
 		exit(1);
 	worker = (struct worker){ .pid = child(), .ask = ask[1], .answer = answer[0] };

@@ -1,4 +1,4 @@
-//! Killed processes, and signals that ended none.
+//! Killed processes, and signals without effect.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
@@ -39,7 +39,7 @@ struct KilledJson {
     limit_bytes: Option<u64>,
 }
 
-/// A wait that the process was to end.
+/// A wait, which the process was expected to end.
 #[derive(Serialize)]
 struct AwaitedJson {
     waiter: WhoseJson,
@@ -50,7 +50,7 @@ struct AwaitedJson {
     asked_ns: Option<i64>,
 }
 
-/// A signal that asked a process to end.
+/// A signal asking a process to end.
 #[derive(Serialize)]
 pub struct UnheededJson {
     #[serde(flatten)]
@@ -68,32 +68,32 @@ pub struct UnheededJson {
 impl Documents<'_> {
     /// The window's deaths.
     pub fn deaths(&self) -> Vec<DeathJson> {
-        let of = self.of();
-        self.0.deaths.iter().map(|it| of.death(it)).collect()
+        let named = self.named();
+        self.0.deaths.iter().map(|it| named.death(it)).collect()
     }
 
-    /// The signals that ended no process.
+    /// The signals without effect.
     pub fn unheeded(&self) -> Vec<UnheededJson> {
-        let of = self.of();
-        self.0.unheeded.iter().map(|it| of.unheeded(it)).collect()
+        let named = self.named();
+        self.0.unheeded.iter().map(|it| named.unheeded(it)).collect()
     }
 
-    fn of(&self) -> OfAnswer<'_> {
-        OfAnswer { recorded: self.0.recorded, head: &self.0.head, at: self.0.path.window.to }
+    fn named(&self) -> NamedAt<'_> {
+        NamedAt { recorded: self.0.recorded, head: &self.0.head, at: self.0.path.window.to }
     }
 }
 
 /// An answer, for the names and times in its documents.
-pub struct OfAnswer<'a> {
+pub struct NamedAt<'a> {
     /// The recording.
     pub recorded: &'a Recorded,
     /// The answer's head.
     pub head: &'a Head,
-    /// The time of all names.
+    /// The time for all names.
     pub at: Stamp<Reference>,
 }
 
-impl OfAnswer<'_> {
+impl NamedAt<'_> {
     fn whole(&self, thread: ThreadIndex) -> WhoseJson {
         whose(self.recorded, thread, self.at)
     }

@@ -1,3 +1,5 @@
+//! The words for deaths and signals, in sentences and lines.
+
 use wakepath_critical_path::{Cause, SegmentKind};
 use wakepath_event::{CgroupId, NameSpace};
 use wakepath_findings::testing::{ORIGIN, Story};
