@@ -2,7 +2,7 @@
 //! threads.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Hang, Path, deadlocks, hangs, killed};
+use wakepath_critical_path::{Hang, Path, SignalSender, deadlocks, hangs, killed};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -136,8 +136,17 @@ pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
     let of_others = || {
         let others =
             graph.threads().map(|(other, _)| other).filter(|&other| is_main(other) && descends(other));
-        let killed = others.filter_map(killed_here).filter(is_part);
-        killed.min_by_key(|hang| hang.since)
+        let killed: Vec<Hang> = others.filter_map(killed_here).filter(is_part).collect();
+        let process = |thread: ThreadIndex| graph.thread(thread).tgid();
+        // A process killed by a killed process, its parent for instance, died of the other's death.
+        let is_first = |hang: &&Hang| match hang.killed.map(|killed| killed.by.sender) {
+            Some(SignalSender::Thread(by)) => {
+                process(by) == own || killed.iter().all(|other| process(other.thread) != process(by))
+            }
+            _ => true,
+        };
+        let first = killed.iter().filter(is_first).min_by_key(|hang| hang.since);
+        first.or_else(|| killed.iter().min_by_key(|hang| hang.since)).cloned()
     };
     let mut deadlocks = deadlocks(graph);
     deadlocks.retain(|cycle| {
@@ -304,6 +313,38 @@ mod tests {
         // The wait ended at 300.
         assert_eq!([killed(10, 299, 300), killed(10, 300, 400)], [Some((20, 10)), None]);
         assert_eq!([killed(10, 0, 299), killed(10, 350, 400)], [None, None]);
+    }
+
+    #[test]
+    fn a_process_that_a_killed_one_kills_has_no_killed_wait_of_its_own() {
+        let trace = wakepath_scenario::text::parse(
+            "thread asked tid=10
+             thread child tid=20 parent=10
+             thread grandchild tid=21 parent=20
+             thread killer tid=99
+             0 c0 idle started
+             0 c1 idle switch killer
+             0 c0 idle switch grandchild
+             5 c0 grandchild switch child blocked=interruptible call=35:0
+             10 c0 child switch asked blocked=interruptible call=0:3
+             20 c0 asked switch idle blocked=interruptible call=61:20
+             300 c1 killer waking child
+             301 c0 idle switch child
+             302 c0 child signal 15 cut=0 sent=300 by=killer
+             303 c0 child waking grandchild
+             304 c0 child exit
+             305 c0 child switch grandchild dead
+             306 c0 grandchild signal 9 ends cut=35 sent=303 by=child
+             307 c0 grandchild exit
+             308 c0 grandchild switch idle dead
+             500 c0 idle stopped",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let thread = recorded.with_tid(wakepath_event::Tid(10))[0];
+        let window = Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(400) };
+        let killed =
+            waits_of_window(&recorded, &active(recorded.graph(), window)).killed.expect("a killed wait");
+        assert_eq!(recorded.graph.thread(killed.thread).tid().0, 20, "not the longest wait");
     }
 
     #[test]
