@@ -173,6 +173,7 @@ struct file {
 	struct inode *f_inode;
 	void *f_op;
 	void *private_data;
+	unsigned int f_mode;
 };
 
 struct wait_queue_entry {
@@ -584,5 +585,6 @@ enum bpf_func_id { BPF_FUNC_loop = 181 };
 #define IPPROTO_UDP 17
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
+#define S_IFIFO 0010000
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Memory reclaims for a cgroup's memory limit: their times and threads. The tracepoint does not name the cgroup: the counters
- * of the thread's cgroup and of its outer cgroups show which limit is reached.
+ * of the thread's cgroup and of its outer cgroups show which limit is reached. Also the kernel's kills for want of memory.
  */
 #include "ring.bpf.h"
 
@@ -12,6 +12,9 @@
 #define MAX_CHARGE 512
 
 #define PAGE_SHIFT 12
+
+#define SIGKILL 9
+#define SI_KERNEL 0x80
 
 struct reclaiming {
 	__u64 from;
@@ -95,6 +98,35 @@ int BPF_PROG(memcg_reclaim_end, unsigned long reclaimed)
 		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	}
 	bpf_map_delete_elem(&reclaiming, &tid);
+	return 0;
+}
+
+/*
+ * The kernel kills a process for want of memory. The current thread asked for the memory: the limit is of its cgroups. The
+ * argument was the victim's number before Linux 6.9, then its task.
+ */
+SEC("tp_btf/mark_victim")
+int BPF_PROG(mark_victim)
+{
+	TIME_RARE;
+	struct reclaiming limit = {};
+	struct wp_signal_sent *r;
+	__u64 victim = 0;
+
+	bpf_probe_read_kernel(&victim, sizeof(victim), &ctx[0]);
+	if (victim >> 32)
+		victim = BPF_CORE_READ((struct task_struct *)victim, pid);
+	find_limit(&limit);
+	r = life_reserve(sizeof(*r), WP_SIGNAL_SENT, current_tid());
+	if (!r)
+		return 0;
+	r->signal = SIGKILL;
+	r->code = SI_KERNEL;
+	r->target = victim;
+	r->effect = WP_SENT_NO_MEMORY;
+	r->memory_cgroup = limit.by == WP_MEMORY_MAX ? limit.memory_cgroup : 0;
+	r->limit = limit.by == WP_MEMORY_MAX ? limit.limit : 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

@@ -59,6 +59,7 @@ enum wp_kind {
 	WP_STACK_LATER = 38,
 	WP_FAILED_CALL = 39,
 	WP_SPIN = 40,
+	WP_SIGNAL_SENT = 43,
 	/* Only user space writes these. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
@@ -425,12 +426,18 @@ struct wp_stack_of {
 };
 _Static_assert(sizeof(struct wp_stack_of) == 24, "stack_of");
 
-/* The file behind a descriptor, once for each pair. Recorded when a call blocks on the descriptor. */
+/* In a file's mode: a pipe's end for writing, in a process that a signal kills. */
+#define WP_DYING_WRITER 0x10000
+
+/*
+ * The file behind a descriptor, once for each pair. Recorded when a call blocks on the descriptor. Also, with WP_DYING_WRITER, a
+ * killed process's pipes.
+ */
 struct wp_file {
 	struct wp_header h;
 	__u32 tgid;
 	__u32 fd;
-	__u32 mode;    /* the inode's S_IFMT bits */
+	__u32 mode;    /* the inode's S_IFMT bits; WP_DYING_WRITER */
 	__u32 spare;
 	__u64 inode;
 	__u64 peer;    /* a socket's outgoing flow id, else 0 */
@@ -504,11 +511,14 @@ enum wp_signal_action {
 	WP_SIGNAL_PROCESS_ENDS = 3, /* the process is ending, and this thread with it */
 };
 
-/* A thread takes a signal that cuts a system call short, or that no handler takes. */
+/*
+ * A thread takes a signal that cuts a system call short, or that no handler takes. Also a WP_SIGNAL_SENT's first taking by a
+ * handler.
+ */
 struct wp_signal {
 	struct wp_header h;
 	__u32 signal; /* its number; for WP_SIGNAL_PROCESS_ENDS the fatal signal, 0 for an exit or exec */
-	__s32 code;   /* si_code; 0: not known */
+	__s32 code;   /* si_code; 0: not known, or from a process by kill */
 	__u32 action; /* enum wp_signal_action */
 	__u32 call;   /* the interrupted system call, or WP_CALL_NONE */
 	__u64 sent;   /* ns, just after its target was woken; 0: not known */
@@ -516,6 +526,29 @@ struct wp_signal {
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_signal) == 48, "signal");
+
+enum wp_sent_effect {
+	WP_SENT_DEFAULT = 0, /* the process ends when a thread takes it */
+	WP_SENT_IGNORED = 1,
+	WP_SENT_HANDLED = 2,
+	WP_SENT_DROPPED = 3, /* the first process in a PID namespace has no handler for it */
+	WP_SENT_NO_MEMORY = 4, /* SIGKILL by the kernel, for want of memory */
+};
+
+/*
+ * A signal that asks another process to end (HUP, INT, QUIT, TERM), sent by header.tid; at most one in 10 ms for each target
+ * and signal. WP_SENT_NO_MEMORY: header.tid asked for the memory.
+ */
+struct wp_signal_sent {
+	struct wp_header h;
+	__u32 signal;
+	__s32 code;	     /* si_code */
+	__u32 target;	     /* a thread in the process */
+	__u32 effect;	     /* enum wp_sent_effect */
+	__u64 memory_cgroup; /* these two as in struct wp_reclaim; 0 except for want of memory */
+	__u64 limit;
+};
+_Static_assert(sizeof(struct wp_signal_sent) == 48, "signal_sent");
 
 enum wp_object_kind {
 	WP_OBJECT_NONE = 0,

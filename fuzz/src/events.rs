@@ -5,8 +5,9 @@ use wakepath_event::{
     Attempt, AttemptObject, BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context,
     CostKind, Cpu, Direction, Event, EventKind, FailedCall, FileName, Flow, FlowId, FunctionCall, GoStep,
     GoroutineStep, HeldRequest, KernelCost, KernelLock, LockWord, LostRecords, Mapping, Mark, MemoryLimit,
-    NameSpace, Packet, Reclaim, SetMember, Signal, SignalAction, Softirq, Spin, Stack, StackCounts, StackId,
-    SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    NameSpace, Packet, Reclaim, SentEffect, SetMember, Signal, SignalAction, SignalSent, Softirq, Spin,
+    Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
+    UnwindCounts,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -255,6 +256,19 @@ impl Bytes<'_> {
     }
 
     fn signal(&mut self, at: u64) -> EventKind {
+        if self.below(3) == 0 {
+            return EventKind::SignalSent(SignalSent {
+                number: u32::from(self.below(32)),
+                code: i32::from(self.next()),
+                target: self.tid(),
+                effect: SentEffect::ALL[usize::from(self.below(5))],
+                limit: self.maybe(|bytes| MemoryLimit {
+                    cgroup: CgroupId(1 + u64::from(bytes.below(2))),
+                    bytes: u64::from(bytes.below(3)) << 20,
+                    is_high: false,
+                }),
+            });
+        }
         EventKind::Signal(Signal {
             number: u32::from(self.below(32)),
             code: i32::from(self.next()),

@@ -37,8 +37,15 @@ impl Controller {
             Self::Io => (Kind::BlockRelease, 24),
             Self::Memory => (Kind::Reclaim, 24),
         };
-        (Header::read(record)?.kind == kind.number())
-            .then(|| record.get(place..)?.first_chunk().copied().map(u64::from_le_bytes))?
+        let found = Header::read(record)?.kind;
+        // A process killed for want of memory.
+        let place = match self {
+            Self::Memory if found == Kind::SignalSent.number() => 32,
+            _ if found == kind.number() => place,
+            _ => return None,
+        };
+        let cgroup = record.get(place..)?.first_chunk().copied().map(u64::from_le_bytes);
+        cgroup.filter(|cgroup| *cgroup != 0)
     }
 
     const fn cgroup_names(self) -> NameSpace {

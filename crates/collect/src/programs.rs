@@ -69,6 +69,7 @@ fn consequence(program: &str) -> &'static str {
         "sched_migrate_task" => {
             "a runnable thread that moves to another CPU counts as waiting for the one that it left"
         }
+        "mark_victim" => "the kernel's kills for want of memory are not named",
         "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
         "failed_call" | "failed_exit" => "the calls that fail before sleeps are not known",

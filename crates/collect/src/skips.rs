@@ -18,7 +18,7 @@ use wakepath_event::LostRecords;
 fn records_of(program: &str) -> Option<LostRecords> {
     Some(match program {
         "contention_begin" | "contention_end" | "block_bio_queue" => return None,
-        "memcg_reclaim_begin" | "memcg_reclaim_end" => return None,
+        "memcg_reclaim_begin" | "memcg_reclaim_end" | "mark_victim" => return None,
         // An interrupt makes no system call.
         "failed_call" => return None,
         "sched_switch" => LostRecords::Switches,

@@ -6,7 +6,8 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_findings::{
-    CauseTree, Evidence, Finding, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
+    CauseTree, Death, Evidence, Finding, LastWaits, Method, PathFindings, Row, RowKey, Unheeded, WindowDeath,
+    cause_tree, first_cause,
 };
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
@@ -88,6 +89,12 @@ pub struct PathAnswer<'r> {
     pub user_states: Vec<UserState>,
     /// Memory reclaims over the path, most time first; empty where no limit was reached.
     pub reclaims: Vec<Reclaims>,
+    /// Killed processes with a part in the window's time, first those expected to end a wait.
+    pub deaths: Vec<WindowDeath>,
+    /// The death behind `killed`, if the kernel killed the process for want of memory: no thread is to blame.
+    pub killed_for_memory: Option<Death>,
+    /// Signals asking a process to end, after which it lived on.
+    pub unheeded: Vec<Unheeded>,
     /// The recording behind the answer.
     pub recorded: &'r Recorded,
     /// Made on first use: there may be thousands of paths, a path for each call.
@@ -150,6 +157,9 @@ impl<'r> PathAnswer<'r> {
             stacks,
             user_states: Vec::new(),
             reclaims: Vec::new(),
+            deaths: Vec::new(),
+            killed_for_memory: None,
+            unheeded: Vec::new(),
             recorded,
             findings: OnceLock::new(),
         }

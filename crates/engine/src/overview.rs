@@ -4,16 +4,18 @@
 //! are idle: a blocked thread is idle only where this is shown.
 
 use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::hangs;
 use wakepath_findings::{
-    OpenChain, OpenWaits, Pools, ThreadTimes, ThreadsHeadline, open_chains, open_waits_of_threads,
-    thread_to_ask, threads as thread_times, threads_headline,
+    DeathPart, LastWaits, OpenChain, OpenWaits, Pools, ThreadTimes, ThreadsHeadline, WindowDeath,
+    awaited_deaths, deaths, open_chains, open_waits_of_threads, thread_to_ask, threads as thread_times,
+    threads_headline,
 };
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::query::Scope;
-use crate::{Head, Recorded};
+use crate::{Head, Recorded, Window};
 
 /// Threads' times between two stamps.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub struct Overview<'r> {
     pub open: OpenWaits,
     /// For asked processes: open waits with the processes able to end them, the longest first.
     pub chains: Vec<OpenChain>,
+    /// Killed processes expected to end these threads' open waits.
+    pub deaths: Vec<WindowDeath>,
     /// The recording, for everything else.
     pub recorded: &'r Recorded,
 }
@@ -67,6 +71,7 @@ pub(crate) fn overview<'r>(
     };
     Overview {
         head: head(recorded, from, to),
+        deaths: awaited(recorded, &threads, from, to),
         chains,
         scope,
         from,
@@ -75,4 +80,32 @@ pub(crate) fn overview<'r>(
         open: open_waits_of_threads(recorded, &threads, from, to, &mut pools),
         recorded,
     }
+}
+
+/// The most open waits for which a dead process is searched: each search reads the whole recording.
+const MAX_SEARCHED: usize = 16;
+
+/// The killed processes expected to end these threads' longest waits at the recording's end, each once.
+fn awaited(
+    recorded: &Recorded,
+    threads: &[ThreadIndex],
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<WindowDeath> {
+    let all = deaths(recorded);
+    if all.is_empty() || to < recorded.to().min(recorded.graph.to()) {
+        return Vec::new();
+    }
+    let mut found: Vec<WindowDeath> = Vec::new();
+    let open = hangs(&recorded.graph).into_iter().filter(|hang| threads.contains(&hang.thread));
+    for hang in open.take(MAX_SEARCHED) {
+        let window = Window { thread: hang.thread, from, to };
+        let waits = LastWaits { still_waiting: Some(&hang), killed: None };
+        for (death, wait) in awaited_deaths(recorded, window, waits, &all) {
+            if !found.iter().any(|known| known.death.thread == death.thread) {
+                found.push(WindowDeath { death, part: DeathPart::Awaited(wait) });
+            }
+        }
+    }
+    found
 }

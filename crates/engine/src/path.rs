@@ -3,7 +3,9 @@
 use wakepath_critical_path::{
     Algorithm, HandOvers, NoHandOvers, Path, Segment, Timeouts, Window, active_with, contributors, exact,
 };
-use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
+use wakepath_findings::{
+    KilledBy, LastWaits, WindowWaits, deaths, joined_if_alike, unheeded, waits_of_window, window_deaths,
+};
 use wakepath_loaded::Stretches;
 use wakepath_wait_graph::Graph;
 
@@ -40,7 +42,18 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
                 let answer = explain(recorded, query.algorithm, window, question, &mut names);
                 let user_states = user_states(recorded, &stretches, &answer.path);
                 let reclaims = reclaims(recorded, &answer.path);
-                PathAnswer { user_states, reclaims, ..answer }
+                let all = deaths(recorded);
+                let waits = LastWaits {
+                    still_waiting: answer.still_waiting.as_ref(),
+                    killed: answer.killed.as_ref(),
+                };
+                let deaths = window_deaths(recorded, &answer.path, waits, &all);
+                let unheeded = unheeded(recorded, &answer.path, &all);
+                let killed = answer.killed.as_ref().and_then(|hang| answer.thread(hang.thread).tgid);
+                let killed_for_memory = all
+                    .into_iter()
+                    .find(|death| killed == Some(death.process) && matches!(death.by, KilledBy::NoMemory(_)));
+                PathAnswer { user_states, reclaims, deaths, killed_for_memory, unheeded, ..answer }
             });
             Ok(Answer::Paths(answers.collect()))
         }
@@ -73,7 +86,7 @@ pub(crate) fn explain_with<'r>(
 ) -> PathAnswer<'r> {
     let graph = &recorded.graph;
     let path = path_with(graph, window, algorithm, hand_overs);
-    let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, window);
+    let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, &path);
     let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
         let contributors = contributors(graph, &path);
         Box::new(IfJoined { timed_out, contributors, path, stacks: Stacks::default() })

@@ -28,7 +28,7 @@ pub use failed_call::{Attempt, AttemptObject, FailedCall, MAX_OBJECT_BYTES, Spin
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use loss::LostRecords;
 pub use net::{Address, Direction, Flow, FlowId, Packet};
-pub use signal::{Signal, SignalAction, SignalEffect};
+pub use signal::{SentEffect, Signal, SignalAction, SignalEffect, SignalSent};
 pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
 pub use stack::{Stack, StackCounts, StackId, UnwindCounts};
 pub use state::{BlockedState, SwitchOut};
@@ -199,6 +199,8 @@ pub enum EventKind {
     Function(FunctionCall),
     /// [`Event::current`] took a signal that cut a system call short, or that no handler took.
     Signal(Signal),
+    /// [`Event::current`] sent another process a signal that asks it to end, or needed memory for which the kernel kills it.
+    SignalSent(SignalSent),
     /// A step of a goroutine.
     Goroutine(GoroutineStep),
     /// Records were lost on this event's CPU.

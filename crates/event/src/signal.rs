@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Local, Stamp};
 
-use crate::Tid;
+use crate::{MemoryLimit, Tid};
 
 /// A signal that a thread took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +37,42 @@ pub enum SignalAction {
 impl SignalAction {
     /// All dispositions, by number.
     pub const ALL: [Self; 4] = [Self::Default, Self::Ignored, Self::Handled, Self::ProcessEnds];
+}
+
+/// A signal asking a process to end, at its sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SignalSent {
+    /// The signal number.
+    pub number: u32,
+    /// The `si_code`.
+    pub code: i32,
+    /// A thread in the process.
+    pub target: Tid,
+    /// The process's disposition then.
+    pub effect: SentEffect,
+    /// For [`SentEffect::NoMemory`], the cgroup's limit, if it was found.
+    pub limit: Option<MemoryLimit>,
+}
+
+/// A sent signal's effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum SentEffect {
+    /// The process ends when a thread takes it.
+    Default = 0,
+    /// None: the process ignores it.
+    Ignored = 1,
+    /// A handler runs when a thread takes it.
+    Handled = 2,
+    /// None: the first process in a PID namespace has no handler for it.
+    Dropped = 3,
+    /// The kernel kills the process for want of memory.
+    NoMemory = 4,
+}
+
+impl SentEffect {
+    /// All effects, by number.
+    pub const ALL: [Self; 5] = [Self::Default, Self::Ignored, Self::Handled, Self::Dropped, Self::NoMemory];
 }
 
 /// A signal's effect on the thread that takes it.

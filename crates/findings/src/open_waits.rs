@@ -2,7 +2,7 @@
 //! threads.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Hang, Window, deadlocks, hangs, killed};
+use wakepath_critical_path::{Hang, Path, SignalSender, deadlocks, hangs, killed};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -99,15 +99,26 @@ pub struct WindowWaits {
     /// The open wait of the window's thread, if the window reaches the recording's end.
     pub still_waiting: Option<Hang>,
     /// The wait in which a signal killed the window's thread; else the longest such wait of a main thread in a
-    /// descendant of its process.
+    /// descendant of its process, if the path leads there or the window ended then.
     pub killed: Option<Hang>,
     /// The deadlocks that concern the window's process or its descendants.
     pub deadlocks: Vec<Vec<Hang>>,
 }
 
-/// A window's open waits, and the waits in which threads were killed.
-pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
-    let graph = recorded.graph();
+/// Before this time at a window's end, a killing did not end the window, ns.
+const END_NS: u64 = 100_000_000;
+
+/// The open waits in a path's window, and the waits in which threads were killed.
+pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
+    let (graph, window) = (recorded.graph(), path.window);
+    let is_part = |hang: &Hang| {
+        hang.killed.is_some_and(|killed| {
+            let leads_there = path.segments().any(|segment| {
+                segment.thread == Some(hang.thread) && segment.from < killed.at && killed.at <= segment.to
+            });
+            leads_there || window.to.since(killed.at.min(window.to)) <= END_NS
+        })
+    };
     let thread = graph.last_successor(window.thread);
     let own = graph.thread(window.thread).tgid();
     let descends = |other: ThreadIndex| {
@@ -125,8 +136,17 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
     let of_others = || {
         let others =
             graph.threads().map(|(other, _)| other).filter(|&other| is_main(other) && descends(other));
-        let killed = others.filter_map(killed_here);
-        killed.min_by_key(|hang| hang.since)
+        let killed: Vec<Hang> = others.filter_map(killed_here).filter(is_part).collect();
+        let process = |thread: ThreadIndex| graph.thread(thread).tgid();
+        // A process killed by a killed process, its parent for instance, died of the other's death.
+        let is_first = |hang: &&Hang| match hang.killed.map(|killed| killed.by.sender) {
+            Some(SignalSender::Thread(by)) => {
+                process(by) == own || killed.iter().all(|other| process(other.thread) != process(by))
+            }
+            _ => true,
+        };
+        let first = killed.iter().filter(is_first).min_by_key(|hang| hang.since);
+        first.or_else(|| killed.iter().min_by_key(|hang| hang.since)).cloned()
     };
     let mut deadlocks = deadlocks(graph);
     deadlocks.retain(|cycle| {
@@ -144,6 +164,7 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_critical_path::{Window, active};
     use wakepath_loaded::testing::read;
 
     /// Two threads hold a mutex each, and wait for the other's.
@@ -194,7 +215,7 @@ mod tests {
                 from: Stamp::from_ns(5),
                 to: Stamp::from_ns(to),
             };
-            let waits = waits_of_window(&recorded, window);
+            let waits = waits_of_window(&recorded, &active(recorded.graph(), window));
             (waits.still_waiting.map(|hang| hang.since.ns()), waits.killed.is_some(), waits.deadlocks.len())
         };
         assert_eq!(
@@ -282,7 +303,7 @@ mod tests {
         let killed = |tid: u32, from: u64, to: u64| {
             let thread = recorded.with_tid(wakepath_event::Tid(tid))[0];
             let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) };
-            let killed = waits_of_window(&recorded, window).killed;
+            let killed = waits_of_window(&recorded, &active(recorded.graph(), window)).killed;
             killed.map(|hang| (recorded.graph.thread(hang.thread).tid().0, hang.since.ns()))
         };
         assert_eq!(killed(10, 0, 400), Some((20, 10)), "of a descendant");
@@ -292,6 +313,38 @@ mod tests {
         // The wait ended at 300.
         assert_eq!([killed(10, 299, 300), killed(10, 300, 400)], [Some((20, 10)), None]);
         assert_eq!([killed(10, 0, 299), killed(10, 350, 400)], [None, None]);
+    }
+
+    #[test]
+    fn a_process_that_a_killed_one_kills_has_no_killed_wait_of_its_own() {
+        let trace = wakepath_scenario::text::parse(
+            "thread asked tid=10
+             thread child tid=20 parent=10
+             thread grandchild tid=21 parent=20
+             thread killer tid=99
+             0 c0 idle started
+             0 c1 idle switch killer
+             0 c0 idle switch grandchild
+             5 c0 grandchild switch child blocked=interruptible call=35:0
+             10 c0 child switch asked blocked=interruptible call=0:3
+             20 c0 asked switch idle blocked=interruptible call=61:20
+             300 c1 killer waking child
+             301 c0 idle switch child
+             302 c0 child signal 15 cut=0 sent=300 by=killer
+             303 c0 child waking grandchild
+             304 c0 child exit
+             305 c0 child switch grandchild dead
+             306 c0 grandchild signal 9 ends cut=35 sent=303 by=child
+             307 c0 grandchild exit
+             308 c0 grandchild switch idle dead
+             500 c0 idle stopped",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let thread = recorded.with_tid(wakepath_event::Tid(10))[0];
+        let window = Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(400) };
+        let killed =
+            waits_of_window(&recorded, &active(recorded.graph(), window)).killed.expect("a killed wait");
+        assert_eq!(recorded.graph.thread(killed.thread).tid().0, 20, "not the longest wait");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod limits;
 mod names;
+mod signals;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,9 +10,8 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, SetMember, Signal, SignalAction,
-    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
-    UnwindCounts,
+    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, SetMember, Softirq, Stack,
+    StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -229,16 +229,8 @@ impl Decoder {
                 },
             }),
             Kind::Goroutine => EventKind::Goroutine(goroutine(&r)?),
-            Kind::Signal => EventKind::Signal(Signal {
-                number: r.u32(16),
-                code: r.u32(20) as i32,
-                action: match SignalAction::ALL.get(r.u32(24) as usize) {
-                    Some(&action) => action,
-                    None => return Err(r.bad("action", r.u32(24).into())),
-                },
-                cut_call: (r.u32(28) != CALL_NONE).then_some(r.u32(28)),
-                sent: (r.u64(32) != 0).then(|| (Stamp::from_ns(r.u64(32)), Tid(r.u32(40)))),
-            }),
+            Kind::Signal => EventKind::Signal(signals::signal(&r)?),
+            Kind::SignalSent => EventKind::SignalSent(signals::sent(&r)?),
             Kind::FailedCall => {
                 failed_call::read(r.bytes).map_err(|kind| r.bad("object_kind", kind.into()))?
             }

@@ -281,6 +281,15 @@ impl Encoder {
                 w.u32(0);
                 Kind::Signal
             }
+            EventKind::SignalSent(sent) => {
+                w.u32(sent.number);
+                w.u32(sent.code as u32);
+                w.u32(sent.target.0);
+                w.u32(sent.effect as u32);
+                w.u64(sent.limit.map_or(0, |limit| limit.cgroup.0));
+                w.u64(sent.limit.map_or(0, |limit| limit.bytes));
+                Kind::SignalSent
+            }
             EventKind::Loss { from, count, records } => {
                 w.u64(from.ns());
                 w.u64(*count);

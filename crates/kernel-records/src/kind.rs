@@ -47,6 +47,7 @@ pub enum Kind {
     StackLater = 38,
     FailedCall = 39,
     Spin = 40,
+    SignalSent = 43,
     Loss = 48,
     Clocks = 49,
     Name = 50,

@@ -11,7 +11,9 @@
 mod choices;
 mod forms;
 
-use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, OBJECT_KINDS, SIGNAL_ACTIONS};
+use choices::{
+    CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, OBJECT_KINDS, SENT_EFFECTS, SIGNAL_ACTIONS,
+};
 pub use choices::{CONTEXTS, COST_KINDS, LOST_RECORDS, MARKS, NAME_SPACES};
 pub use forms::{Form, every_form, forms_of};
 
@@ -377,6 +379,15 @@ const SIGNAL: &[Field] = &[
     f("spare", "spare", 44, Number(4)),
 ];
 
+const SIGNAL_SENT: &[Field] = &[
+    f("signal", "signal", 16, Number(4)),
+    f("code", "code", 20, Number(4)),
+    f("target", "target", 24, Number(4)),
+    f("effect", "effect", 28, Choice(4, SENT_EFFECTS)),
+    f("memory_cgroup", "memory_cgroup", 32, Number(8)),
+    f("limit", "limit", 40, Number(8)),
+];
+
 const FAILED_CALL: &[Field] = &[
     f("call", "call", 16, Number(4)),
     f("error", "error", 20, Number(4)),
@@ -561,6 +572,7 @@ pub const LAYOUTS: &[Layout] = &[
     Layout { tail: FRAMES, ..bpf_record(Kind::StackLater, "stack_later", "wp_stack_later", 40, STACK_LATER) },
     bpf_record(Kind::FailedCall, "failed_call", "wp_failed_call", 112, FAILED_CALL),
     bpf_record(Kind::Spin, "spin", "wp_spin", 40, SPIN),
+    bpf_record(Kind::SignalSent, "signal_sent", "wp_signal_sent", 48, SIGNAL_SENT),
     user_record(Kind::Loss, "loss", 40, LOSS, &[]),
     user_record(Kind::Clocks, "clocks", 40, CLOCKS, &[]),
     user_record(Kind::Name, "name", 40, NAME, NAME_TAIL),

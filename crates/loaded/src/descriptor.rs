@@ -139,11 +139,16 @@ const S_IFMT: u32 = 0o170_000;
 const S_IFIFO: u32 = 0o010_000;
 const S_IFSOCK: u32 = 0o140_000;
 
+/// `WP_DYING_WRITER` in `bpf/records.h`: a pipe's end for writing, in a process that a signal kills.
+const DYING_WRITER: u32 = 0x1_0000;
+
 /// All processes' descriptors; numbers are reused, so each meaning has a time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     meanings: HashMap<(Tid, u32), Meanings>,
     sets: HashMap<(Tid, u64), Set>,
+    /// Killed processes' ends of pipes for writing: the time, the process, the pipe's inode.
+    dying_writers: Vec<(Stamp<Local>, Tid, u64)>,
 }
 
 /// A polled set of descriptors.
@@ -169,12 +174,19 @@ struct Meaning {
     mode: u32,
     flow: Option<FlowId>,
     name: Name,
+    /// A pipe's inode, else 0.
+    pipe: u64,
 }
 
 impl Files {
     pub fn observe(&mut self, at: Stamp<Local>, file: &FileName) {
-        let meaning =
-            Meaning { mode: file.mode & S_IFMT, flow: file.flow, name: Name::from(file.name.as_ref()) };
+        if file.mode & DYING_WRITER != 0 {
+            self.dying_writers.push((at, file.tgid, file.inode));
+            return;
+        }
+        let mode = file.mode & S_IFMT;
+        let pipe = if mode == S_IFIFO { file.inode } else { 0 };
+        let meaning = Meaning { mode, flow: file.flow, name: Name::from(file.name.as_ref()), pipe };
         let meanings = self.meanings.entry((file.tgid, file.fd)).or_default();
         if meanings.last().is_none_or(|(_, last)| *last != meaning) {
             meanings.push((at, meaning));
@@ -255,6 +267,23 @@ impl Names {
         let size =
             if set.total > MAX_MEMBERS { SetSize::MoreThan(MAX_MEMBERS) } else { SetSize::Known(set.total) };
         Some(Object::AnyOf(objects.into_iter().collect(), size))
+    }
+
+    /// Whether a process that was killed at `taken` could write to the pipe that a call reads in process `reader` at `at`.
+    pub fn could_write(
+        &self,
+        (call, reader, at): (&Call, Tid, Stamp<Local>),
+        (writer, taken): (Tid, Stamp<Local>),
+    ) -> bool {
+        const READS: [u32; 2] = [0, 19];
+        let meaning = self.files.at(reader, call.arg0 as u32, at).filter(|_| READS.contains(&call.number));
+        let meaning = meaning.and_then(|meaning| self.meaning((reader, call.arg0 as u32, meaning)));
+        let Some(pipe) = meaning.map(|meaning| meaning.pipe).filter(|pipe| *pipe != 0) else { return false };
+        // The records are made while the process takes the signal.
+        let is_it = |(when, process, inode): &(Stamp<Local>, Tid, u64)| {
+            *process == writer && *inode == pipe && when.ns().abs_diff(taken.ns()) < 1_000_000_000
+        };
+        self.files.dying_writers.iter().any(is_it)
     }
 
     /// The other end of the call's socket, if the call has a connected socket and the end is known.

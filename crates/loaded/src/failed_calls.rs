@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Attempt, FailedCall, Spin, Tid};
+use wakepath_event::{Attempt, AttemptObject, FailedCall, Spin, Tid};
 
 /// An attempt's index among the different attempts in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +46,15 @@ impl FailedCalls {
     /// Whether no call failed before a sleep.
     pub fn has_no_attempts(&self) -> bool {
         self.attempts.is_empty()
+    }
+
+    /// Whether a call looked whether this process still runs.
+    pub fn asks_for_process(&self, number: u32) -> bool {
+        let asks = |attempt: &Attempt| match attempt.object {
+            AttemptObject::Process(process) => process == number as i32 && attempt.error == 0,
+            _ => false,
+        };
+        self.attempts.iter().any(asks)
     }
 
     /// An attempt. Panics if the index is from a larger recording.

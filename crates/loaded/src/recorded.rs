@@ -9,7 +9,7 @@ use wakepath_symbols::Kept;
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
-use crate::{FailedCalls, Host, Name, Names, Problem, ProblemKind, Survey};
+use crate::{FailedCalls, Host, Name, Names, Problem, ProblemKind, Signals, Survey};
 
 /// A recording in memory: all questions are put to it.
 #[derive(Debug)]
@@ -121,6 +121,16 @@ impl Recorded {
     /// The calls failing before sleeps, or again and again.
     pub fn failed_calls(&self) -> &FailedCalls {
         &self.survey.failed_calls
+    }
+
+    /// Signals asking processes to end.
+    pub fn signals(&self) -> &Signals {
+        &self.survey.signals
+    }
+
+    /// Whether the recorder's process or thread has this number.
+    pub fn is_recorder(&self, tid: Tid) -> bool {
+        self.survey.observers().contains(&tid)
     }
 
     /// Whether a thread's number means the same thread in both: each recording numbers its threads itself.

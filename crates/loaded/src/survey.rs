@@ -11,7 +11,7 @@ use wakepath_event::{
 
 use crate::contexts::Contexts;
 use crate::intervals::Intervals;
-use crate::{FailedCalls, Name, Names, UserMarks};
+use crate::{FailedCalls, Name, Names, Signals, UserMarks};
 
 /// Everything in a recording outside the graph.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +32,8 @@ pub struct Survey {
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// The calls failing before sleeps, or again and again.
     pub failed_calls: FailedCalls,
+    /// Signals asking processes to end.
+    pub signals: Signals,
     /// Threads' contexts, as they were read.
     pub contexts: Contexts,
     /// Programs' own marks.
@@ -194,6 +196,7 @@ impl Survey {
             EventKind::ThreadContext(context) => self.contexts.read(event.at, event.current, *context),
             EventKind::ThreadAttribute(attribute) => self.contexts.add(event.current, attribute),
             EventKind::FailedCall(call) => self.failed_calls.add(event.at, event.current, call),
+            EventKind::Signal(_) | EventKind::SignalSent(_) => self.signals.observe(event),
             EventKind::Spin(spin) => self.failed_calls.add_spin(event.at, event.current, *spin),
             EventKind::Exec { old, .. } => {
                 self.contexts.execute(event.at, *old, event.current);
@@ -326,6 +329,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Goroutine(_) => "goroutine",
         EventKind::Stolen(_) => "stolen",
         EventKind::Signal(_) => "signal",
+        EventKind::SignalSent(_) => "signal_sent",
         EventKind::UserMark(_) => "user_mark",
         EventKind::UserMarksLost { .. } => "user_marks_lost",
     }

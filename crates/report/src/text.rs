@@ -3,6 +3,7 @@
 mod calls;
 mod comparison;
 pub(crate) mod cost;
+mod deaths;
 mod doctor;
 mod drill;
 mod explain;

@@ -2,6 +2,7 @@
 
 pub mod blocked;
 mod chain;
+pub mod death;
 mod errno;
 mod failed_call;
 mod finding;

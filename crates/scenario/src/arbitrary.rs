@@ -13,9 +13,9 @@ use wakepath_event::{
     Attempt, AttemptObject, BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context,
     CostKind, Cpu, Direction, Event, EventKind, FailedCall, FileName, Flow, FlowId, FunctionCall, GoStep,
     GoroutineStep, HeldRequest, KernelCost, KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES,
-    MAX_OBJECT_BYTES, Mapping, Mark, MemoryLimit, NameSpace, Packet, Reclaim, SetMember, Signal,
-    SignalAction, Softirq, Spin, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
-    ThreadIdentity, Tid, UnwindCounts,
+    MAX_OBJECT_BYTES, Mapping, Mark, MemoryLimit, NameSpace, Packet, Reclaim, SentEffect, SetMember, Signal,
+    SignalAction, SignalSent, Softirq, Spin, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute,
+    ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames in a stack.
@@ -340,6 +340,16 @@ fn signal() -> impl Strategy<Value = Signal> {
         .prop_map(|(number, code, action, cut_call, sent)| Signal { number, code, action, cut_call, sent })
 }
 
+fn signal_sent() -> impl Strategy<Value = SignalSent> {
+    let limit = (1..=u64::MAX, any::<u64>()).prop_map(|(cgroup, bytes)| MemoryLimit {
+        cgroup: CgroupId(cgroup),
+        bytes,
+        is_high: false,
+    });
+    (any::<u32>(), any::<i32>(), tid(), select(&SentEffect::ALL[..]), option::of(limit))
+        .prop_map(|(number, code, target, effect, limit)| SignalSent { number, code, target, effect, limit })
+}
+
 fn life() -> impl Strategy<Value = EventKind> {
     let thread = (identity(), option::of(blocked()), option::of(0..CALL_NONE)).prop_map(
         |(identity, blocked, number)| EventKind::Thread {
@@ -391,6 +401,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         function().prop_map(EventKind::Function),
         spin().prop_map(EventKind::Spin),
         signal().prop_map(EventKind::Signal),
+        signal_sent().prop_map(EventKind::SignalSent),
         goroutine().prop_map(EventKind::Goroutine),
         (any::<u64>(), tid(), any::<u32>(), any::<u32>())
             .prop_map(|(set, tgid, fd, total)| EventKind::SetMember(SetMember { set, tgid, fd, total })),

@@ -136,6 +136,10 @@ impl Numbering {
                     *at = clock(*at);
                 }
             }
+            EventKind::SignalSent(sent) => {
+                on(&mut sent.target);
+                sent.limit.iter_mut().for_each(|limit| cgroup(&mut limit.cgroup));
+            }
             EventKind::Name(space, number, _) => {
                 *number = match space {
                     NameSpace::Program

@@ -229,7 +229,7 @@ impl Timeline {
                     sink.stolen(event.cpu, from, at);
                 }
             }
-            EventKind::Sample(_) | EventKind::Reclaim(_) | EventKind::Current => {
+            EventKind::Sample(_) | EventKind::Reclaim(_) | EventKind::SignalSent(_) | EventKind::Current => {
                 self.observe(event, at, sink);
             }
             EventKind::Loss { from, count, records } => {

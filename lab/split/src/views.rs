@@ -159,6 +159,7 @@ impl HostViews {
                 return None;
             }
             EventKind::Rename { tid, .. } if !is_its(*tid) => return None,
+            EventKind::SignalSent(sent) if !is_its(sent.target) => return None,
             EventKind::Move { tgid, .. } if !has_process(tgid) => return None,
             EventKind::File(file) if !has_process(&file.tgid) => return None,
             EventKind::SetMember(member) if !has_process(&member.tgid) => return None,

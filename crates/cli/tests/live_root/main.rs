@@ -8,6 +8,7 @@ mod caller;
 mod clash;
 mod contexts;
 mod cpu_reasons;
+mod deaths;
 mod doctor;
 mod epolls;
 mod far_ends;

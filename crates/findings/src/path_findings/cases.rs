@@ -20,7 +20,7 @@ fn check(recorded: &Recorded, path: &Path, what: &str) {
     let (stacks, sampled) = (Stacks::default(), Sampled::default());
     let evidence = Evidence { recorded, path, stacks: &stacks, sampled: &sampled };
     let window = path.window.length();
-    let waits = waits_of_window(recorded, path.window);
+    let waits = waits_of_window(recorded, path);
     let waits = LastWaits { still_waiting: waits.still_waiting.as_ref(), killed: waits.killed.as_ref() };
     let other = joined_if_alike(recorded, path);
     let other = other.as_ref().map(|(path, timed_out)| (Evidence { path, ..evidence }, *timed_out));

@@ -70,6 +70,10 @@ pub const COST_KINDS: &[(&str, u64)] = &[
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
+/// A sent signal's effects: `enum wp_sent_effect`.
+pub(super) const SENT_EFFECTS: &[(&str, u64)] =
+    &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("DROPPED", 3), ("NO_MEMORY", 4)];
+
 /// A failed call's objects: `enum wp_object_kind`.
 pub(super) const OBJECT_KINDS: &[(&str, u64)] = &[
     ("NONE", 0),

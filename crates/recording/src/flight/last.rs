@@ -119,7 +119,8 @@ impl LastStates {
             | EventKind::Spin(_)
             | EventKind::UserMark(_)
             | EventKind::UserMarksLost { .. }
-            | EventKind::Signal(_) => {}
+            | EventKind::Signal(_)
+            | EventKind::SignalSent(_) => {}
             EventKind::Exec { .. } => {
                 // Its files stay open. The new program's mappings were recorded before this record.
                 let is_of = |(tgid, _): &(Tid, u64)| *tgid == event.current;

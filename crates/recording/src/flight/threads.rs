@@ -179,6 +179,7 @@ impl Threads {
             | EventKind::BlockComplete(_)
             | EventKind::BlockRelease(_)
             | EventKind::Reclaim(_)
+            | EventKind::SignalSent(_)
             | EventKind::Sample(_)
             | EventKind::Stack(_)
             | EventKind::StackLater(..)
@@ -478,6 +479,7 @@ const fn observes(kind: &EventKind) -> bool {
             | EventKind::LockBegin(_)
             | EventKind::LockEnd(_)
             | EventKind::Signal(_)
+            | EventKind::SignalSent(_)
             | EventKind::Refill(_)
             | EventKind::Sample(_)
             | EventKind::Current

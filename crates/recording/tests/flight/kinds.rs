@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use wakepath_event::{
     Address, Attempt, AttemptObject, Direction, FailedCall, Flow, FlowId, FunctionCall, GoStep, HeldRequest,
-    LockWord, LostRecords, MemoryLimit, Packet, Reclaim, SetMember, Signal, SignalAction, Spin, StackId,
-    ThreadContext,
+    LockWord, LostRecords, MemoryLimit, Packet, Reclaim, SentEffect, SetMember, Signal, SignalAction,
+    SignalSent, Spin, StackId, ThreadContext,
 };
 use wakepath_event::{Call, CallEnd, CostKind, KernelCost, StackCounts, UnwindCounts};
 use wakepath_kernel_records::layout::{every_form, forms_of};
@@ -80,6 +80,7 @@ const fn rule(kind: &EventKind) -> Left {
         EventKind::FailedCall(_) => Nothing("the switch-out at the same stamp has gone with it"),
         EventKind::Spin(_) => Nothing("the time before it"),
         EventKind::Signal(_) => Nothing("the wait that it cut short is over"),
+        EventKind::SignalSent(_) => Nothing("the time before it"),
         EventKind::Goroutine(step) => match step.step {
             GoStep::Parks(_)
             | GoStep::Ready(_)
@@ -203,6 +204,9 @@ fn samples() -> Vec<Sample> {
     samples.extend(LostRecords::ALL.map(loss).map(alone));
     samples.extend(CostKind::ALL.map(|kind| alone(EventKind::KernelCost(cost(kind)))));
     samples.extend(SignalAction::ALL.map(|action| alone(EventKind::Signal(signal(action)))));
+    let limit = Some(MemoryLimit { cgroup: CgroupId(1), bytes: 20 << 20, is_high: false });
+    let sent = |effect| SignalSent { number: 15, code: 0, target: OTHER, effect, limit };
+    samples.extend(SentEffect::ALL.map(|effect| alone(EventKind::SignalSent(sent(effect)))));
     let ends = [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Moved, CallEnd::Stayed];
     samples.extend(ends.map(|end| alone(EventKind::Function(function(end)))));
     let objects = [

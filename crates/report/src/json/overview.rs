@@ -11,12 +11,14 @@ use wakepath_loaded::{FarEndKind, call_name};
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};
+use super::path::deaths::{DeathJson, NamedAt};
 use super::{text, write};
 use crate::text::{overview_headline, overview_next};
 
 /// Writes an overview's document; `recording` are the words that name the recording in a command.
 pub fn overview(overview: &Overview, recording: &[String], out: &mut dyn Write) -> io::Result<()> {
     let documents = Documents(overview);
+    let named = NamedAt { recorded: overview.recorded, head: &overview.head, at: overview.to };
     let hang = |hang: &Hang| hang_document(overview.recorded, &overview.head, hang, overview.to);
     write(
         out,
@@ -29,6 +31,7 @@ pub fn overview(overview: &Overview, recording: &[String], out: &mut dyn Write) 
             deadlocks: overview.open.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
             still_waiting: overview.open.still_waiting.iter().map(hang).collect(),
             open_chains: overview.chains.iter().map(|chain| documents.chain(chain)).collect(),
+            deaths: overview.deaths.iter().map(|it| named.death(it)).collect(),
             idle_at_end: overview.open.idle,
             sleeping_at_end: overview.open.sleeping,
             undecided_at_end: overview.open.undecided,
@@ -50,6 +53,8 @@ struct OverviewJson {
     still_waiting: Vec<HangJson>,
     /// For asked processes: open waits, and the processes able to end them, from each asked thread on.
     open_chains: Vec<OpenChainJson>,
+    /// Killed processes expected to end open waits.
+    deaths: Vec<DeathJson>,
     idle_at_end: usize,
     sleeping_at_end: usize,
     undecided_at_end: usize,

@@ -1,5 +1,6 @@
 //! `wakepath.path/1`: the reasons for a window's length.
 
+pub(super) mod deaths;
 mod failed_calls;
 mod findings;
 mod reclaims;
@@ -85,6 +86,8 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
         samples: documents.samples(),
         user_states: documents.user_states(),
         reclaims: documents.reclaims(),
+        deaths: documents.deaths(),
+        unheeded_signals: documents.unheeded(),
         waits: Many(move || {
             let waits = path.waits.iter().enumerate();
             waits.map(move |(id, wait)| Documents(answer).wait(id as u64, wait))
@@ -122,6 +125,8 @@ struct BodyJson<'a, W: Serialize, S: Serialize> {
     samples: Vec<SampledJson<'a>>,
     user_states: Vec<user_states::UserStateJson<'a>>,
     reclaims: Vec<reclaims::ReclaimsJson>,
+    deaths: Vec<deaths::DeathJson>,
+    unheeded_signals: Vec<deaths::UnheededJson>,
     waits: W,
     segments: S,
 }

@@ -4,6 +4,7 @@ use wakepath_critical_path::Hang;
 use wakepath_engine::{PathAnswer, Question};
 use wakepath_findings::{Headline, WindowEnd};
 
+use super::deaths::first_words;
 use super::hangs::waits;
 use crate::screen::{Line, Style};
 use crate::units::{duration, rough_share};
@@ -43,6 +44,10 @@ pub fn headline(answer: &PathAnswer) -> Line {
     if let Some(chain) = through {
         line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
     }
+    for words in first_words(answer) {
+        line.push(Style::Normal, "; ");
+        line.push(Style::Strong, words);
+    }
     line
 }
 
@@ -73,8 +78,12 @@ fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
 
 /// `killed by SIGINT from bash (812)`.
 fn killed_by(answer: &PathAnswer, hang: &Hang) -> String {
-    let by =
-        hang.killed.map(|killed| wording::signal_sent(answer.recorded, &killed.by, answer.path.window.to));
+    let at = answer.path.window.to;
+    // The thread that sent the signal needed memory, and killed nobody.
+    if let Some(death) = &answer.killed_for_memory {
+        return wording::death::killed_by(answer.recorded, death, at);
+    }
+    let by = hang.killed.map(|killed| wording::signal_sent(answer.recorded, &killed.by, at));
     format!("killed by {}", by.unwrap_or_default())
 }
 

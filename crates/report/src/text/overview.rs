@@ -17,6 +17,8 @@ use crate::wording;
 /// The number of listed processes, and of listed threads in each; the rest is counted.
 const PROCESSES: usize = 12;
 const THREADS: usize = 4;
+/// The number of listed deaths.
+const DEATHS: usize = 5;
 /// The number of listed open waits.
 const WAITS: usize = 10;
 
@@ -29,6 +31,10 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
     screen.wrapped(0, headline(overview));
     screen.wrapped(0, Line::faint(when(&overview.head, overview.from, overview.to)));
     screen.blank();
+    let further = if has_chain_or_deadlock(overview) { 0 } else { 1 };
+    for death in overview.deaths.iter().skip(further).take(DEATHS) {
+        screen.wrapped(0, Line::warning(wording::death::death_beside(overview, death)));
+    }
     open_chains(&mut screen, overview);
     still_waiting(&mut screen, overview);
     table(&mut screen, overview);
@@ -41,6 +47,11 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
     screen.wrapped(0, trust);
     footer::next(&mut screen, source, overview.recorded, next_words(overview));
     screen.into_text()
+}
+
+/// Whether the headline begins with these, and not with a death.
+fn has_chain_or_deadlock(overview: &Overview) -> bool {
+    overview.headline() == ThreadsHeadline::Deadlocked || first_chain(overview).is_some()
 }
 
 /// The next question: the words behind `wakepath path` and the recording.
@@ -75,6 +86,9 @@ pub fn headline(overview: &Overview) -> Line {
     match overview.headline() {
         ThreadsHeadline::Deadlocked => line.push(Style::Warning, "deadlocked"),
         _ if let Some(chain) = first_chain(overview) => line.push(Style::Warning, chain),
+        _ if let Some(death) = overview.deaths.first() => {
+            line.push(Style::Warning, wording::death::death_beside(overview, death));
+        }
         ThreadsHeadline::StillWaiting(open) => {
             let number = if open == 1 { String::from("one") } else { open.to_string() };
             line.push(Style::Warning, format!("{number} still waiting at the end"));

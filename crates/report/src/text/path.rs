@@ -8,6 +8,7 @@ use wakepath_event::Comm;
 use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
 use wakepath_loaded::{CallName, Object, call_name};
 
+use super::deaths;
 use super::hangs::deadlocks;
 use super::headline::headline;
 use super::reclaims::reclaims;
@@ -29,6 +30,7 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
         screen.wrapped(0, other);
     }
     let window = answer.path.window;
+    deaths::lines(&mut screen, answer);
     screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
     deadlocks(&mut screen, answer.recorded, &answer.deadlocks, window.to);

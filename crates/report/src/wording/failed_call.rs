@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use wakepath_event::{Attempt, AttemptObject, Tid};
 use wakepath_findings::{Evidence, Polling, Row, RowKey, Spinning};
 use wakepath_loaded::call_name;
+use wakepath_wait_graph::ThreadIndex;
 
-use super::{error_name, list, thread};
+use super::{error_name, list, thread, title};
 use crate::escape::{escape, text};
 use crate::units::count;
 
@@ -87,14 +88,40 @@ fn attempt_call(attempt: &Attempt) -> String {
     }
 }
 
-/// A call and its result: `access("/run/ready") failed with ENOENT`.
-fn result(attempt: &Attempt) -> String {
+/// A call and its result: `access("/run/ready") failed with ENOENT`, `kill(812, 0) found entry.sh alive`.
+fn result(evidence: &Evidence<'_>, row: &Row, attempt: &Attempt) -> String {
     let call = attempt_call(attempt);
+    let process = process_name(evidence, row, attempt);
     match (attempt.error, attempt.call) {
-        (0, WAIT4) => format!("{call} found no ended child"),
-        (0, _) => format!("{call} found the process alive"),
+        (0, WAIT4) => match process {
+            Some(name) => format!("{call} found {name} alive"),
+            None => format!("{call} found no ended child"),
+        },
+        (0, _) => format!("{call} found {} alive", process.as_deref().unwrap_or("the process")),
         (error, _) => format!("{call} failed with {}", error_name(error)),
     }
+}
+
+/// The name for the process number in a call. It means the recorded process only if the callers are in the outer PID namespace.
+fn process_name(evidence: &Evidence<'_>, row: &Row, attempt: &Attempt) -> Option<String> {
+    let AttemptObject::Process(number @ 1..) = attempt.object else { return None };
+    let is_outer = |thread: &ThreadIndex| {
+        let thread = evidence.thread(*thread);
+        thread.tgid.is_some() && thread.ns_tgid == thread.tgid
+    };
+    if evidence.recorded.others.is_empty() && row.threads.iter().all(is_outer) {
+        let window = evidence.path.window;
+        let process = Tid(number as u32);
+        let lived = |index: &ThreadIndex| {
+            let thread = evidence.recorded.graph().thread(*index);
+            thread.first <= window.to && window.from <= thread.last && thread.tgid() == Some(process)
+        };
+        let mut processes = evidence.recorded.with_tid(process).iter().copied().filter(lived);
+        let (first, other) = (processes.next()?, processes.next());
+        let name = title(&evidence.recorded.thread_at(first, window.to));
+        return (other.is_none() && !name.is_empty()).then_some(name);
+    }
+    None
 }
 
 /// The processes that had a lock: `python3 (812)`, `python3 (812) and apt-get (900)`; `None` if none is known.
@@ -126,7 +153,11 @@ pub fn polling_row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<S
                 holders(evidence, polling).map_or(String::new(), |held| format!(", which {held} held"));
             format!("polling for the lock {lock} ({how}){holders}")
         }
-        None => format!("sleeping between tries: {} {}", result(attempt), times(polling.tried.tries)),
+        None => format!(
+            "sleeping between tries: {} {}",
+            result(evidence, row, attempt),
+            times(polling.tried.tries)
+        ),
     })
 }
 
@@ -136,7 +167,7 @@ pub fn polling_line(evidence: &Evidence<'_>, row: &Row, polling: &Polling) -> St
     let times = if tried.tries == tried.sleeps { String::new() } else { format!(", {}", times(tried.tries)) };
     let held = holders(evidence, polling).map_or(String::new(), |held| format!("; {held} had the lock"));
     let sleeps = count(row.waits(), "sleep");
-    format!("before {} of {sleeps}: {}{times}{held}", tried.sleeps, result(&polling.attempt))
+    format!("before {} of {sleeps}: {}{times}{held}", tried.sleeps, result(evidence, row, &polling.attempt))
 }
 
 /// A line under a row of running time: `1,200,000 calls of close failed with EBADF`.

@@ -4,8 +4,8 @@ use wakepath_clock::Stamp;
 use wakepath_event::{
     Attempt, AttemptObject, BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context,
     Direction, EventKind, FailedCall, FileName, FunctionCall, GoStep, GoroutineStep, HeldRequest, KernelLock,
-    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Spin,
-    Stack, SwitchOut, ThreadAttribute, ThreadContext, Tid,
+    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mark, MemoryLimit, Packet, SentEffect, SetMember, Signal,
+    SignalAction, SignalSent, Softirq, Spin, Stack, SwitchOut, ThreadAttribute, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -27,6 +27,7 @@ impl Reader {
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS [moved, stayed]` | a call to function number N returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
+    /// | `sends N TARGET [ignored, handled, dropped, oom [limit=BYTES]]` | the thread asks a process to end, or needs memory, so the kernel kills it for cgroup 1's limit |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: its trace and span |
     /// | `attribute KEY VALUE` | behind a context: its attribute, with the key's number |
     /// | `failed CALL ERRNO [op=N] [path= or end= or file= or address= or unix= or process=] [holder=THREAD] [tries=N] [later=N]` | directly before a switch: the thread's failed call |
@@ -146,6 +147,7 @@ impl Reader {
                     _ => None,
                 },
             }),
+            "sends" => EventKind::SignalSent(self.signal_sent(words)?),
             "context" => EventKind::ThreadContext(thread_context(words)?),
             "attribute" => EventKind::ThreadAttribute(attribute(words)?),
             "failed" => EventKind::FailedCall(Box::new(self.failed_call(words)?)),
@@ -248,6 +250,26 @@ impl Reader {
         let process = words.text("process").map(|process| self.tid(process)).transpose()?;
         let began_in = words.option("began")?.unwrap_or(0);
         Ok(GoroutineStep { tgid: process.unwrap_or(current), program: 0, goroutine, began_in, step })
+    }
+
+    fn signal_sent(&self, words: &mut Words<'_>) -> Result<SignalSent, String> {
+        let number = number(words.need("a number")?).ok_or("a signal has a number")?;
+        let target = self.tid(words.need("a target")?)?;
+        let effects = [
+            ("ignored", SentEffect::Ignored),
+            ("handled", SentEffect::Handled),
+            ("dropped", SentEffect::Dropped),
+            ("oom", SentEffect::NoMemory),
+        ];
+        let mut effect = SentEffect::Default;
+        for (word, meaning) in effects {
+            if words.flag(word) {
+                effect = meaning;
+            }
+        }
+        let limit = words.option("limit")?;
+        let limit = limit.map(|bytes| MemoryLimit { cgroup: CgroupId(1), bytes, is_high: false });
+        Ok(SignalSent { number, code: 0, target, effect, limit })
     }
 
     fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {

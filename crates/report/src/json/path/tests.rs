@@ -5,7 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, SignalSender, Via};
 use wakepath_engine::{Problem, ProblemKind};
-use wakepath_event::{Comm, Context, Cpu, EventKind, FlowId, LostRecords, NameSpace, SignalEffect, Tid};
+use wakepath_event::{
+    CgroupId, Comm, Context, Cpu, EventKind, FlowId, LostRecords, MemoryLimit, NameSpace, SignalEffect, Tid,
+};
+use wakepath_findings::{
+    AwaitedBy, AwaitedWait, Death, DeathPart, KilledBy, LivedUntil, LivesOn, Unheeded, WindowDeath,
+};
 use wakepath_wait_graph::{Loss, TimerPurpose};
 
 use super::*;
@@ -94,6 +99,35 @@ fn everything() -> FinishedStory {
     story.finish()
 }
 
+/// A death of every kind, and a signal with every end.
+fn deaths_and_signals(at: Stamp<Reference>) -> (Vec<WindowDeath>, Vec<Unheeded>) {
+    let (own, other) = (ThreadIndex(0), ThreadIndex(1));
+    let death = |by| Death { thread: other, process: Tid(8), at, taken: at, signal: 9, by };
+    let limit = MemoryLimit { cgroup: CgroupId(7), bytes: 1 << 20, is_high: false };
+    let killers = [
+        KilledBy::NoMemory(Some(limit)),
+        KilledBy::Kernel,
+        KilledBy::Itself,
+        KilledBy::Thread(own),
+        KilledBy::Unknown,
+    ];
+    let awaited = |by| DeathPart::Awaited(AwaitedWait { waiter: own, since: at, until: at.plus(9), by });
+    let parts = [
+        awaited(AwaitedBy::Holds),
+        awaited(AwaitedBy::WokeBefore(2)),
+        awaited(AwaitedBy::Unanswered(at)),
+        DeathPart::EndedWait(5),
+        DeathPart::Own,
+    ];
+    let deaths = killers.into_iter().zip(parts).map(|(by, part)| WindowDeath { death: death(by), part });
+    let whys = [LivesOn::Ignores, LivesOn::FirstInNamespace, LivesOn::HandlerRan, LivesOn::NotTaken];
+    let killed = LivedUntil::Killed(death(KilledBy::Thread(own)));
+    let ends = [killed, LivedUntil::Exited, LivedUntil::Lives, killed];
+    let signal =
+        |(why, end)| Unheeded { target: other, sender: Some(own), signal: 15, at, why, end, lived_ns: 9 };
+    (deaths.collect(), whys.into_iter().zip(ends).map(signal).collect())
+}
+
 #[test]
 fn documents_keep_the_contract() {
     let everything = everything();
@@ -110,6 +144,7 @@ fn documents_keep_the_contract() {
         records: LostRecords::Any,
         reported: true,
     });
+    (full.deaths, full.unheeded) = deaths_and_signals(from);
     let checkout = checkout();
     let mut bare = checkout.answer(Question::Thread);
     bare.head.origin_realtime_ns = None;
