@@ -348,6 +348,31 @@ mod tests {
     }
 
     #[test]
+    fn a_killed_wait_beside_the_path_is_not_the_window_s_unless_the_window_ended_then() {
+        let trace = wakepath_scenario::text::parse(
+            "thread asked tid=10
+             thread child tid=20 parent=10 blocked=interruptible call=0:3
+             thread killer tid=99
+             0 c0 idle started
+             0 c0 idle switch asked
+             0 c1 idle switch killer
+             300 c1 killer waking child
+             301 c2 idle switch child
+             302 c2 child signal 9 cut=0 sent=300 by=killer
+             303 c2 child exit
+             304 c2 child switch idle dead
+             500000000 c0 idle stopped",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let thread = recorded.with_tid(wakepath_event::Tid(10))[0];
+        let is_killed = |to| {
+            let window = Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(to) };
+            waits_of_window(&recorded, &active(recorded.graph(), window)).killed.is_some()
+        };
+        assert_eq!([400, 100_000_300, 100_000_301].map(is_killed), [true, true, false]);
+    }
+
+    #[test]
     fn open_waits_have_the_classes_of_ended_ones() {
         let trace = wakepath_scenario::text::parse(
             "thread accepts tid=7 blocked=interruptible call=43:3

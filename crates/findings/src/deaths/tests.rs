@@ -48,6 +48,7 @@ pub(crate) fn in_ms(trace: &str, more: &[EventKind]) -> Recorded {
     let mut events = wakepath_scenario::text::parse(&trace.join("\n")).expect("a trace").events;
     let more = more.iter().map(|kind| event(0, 0, 0, kind.clone()));
     events.splice(0..0, more);
+    events.sort_by_key(|event| event.at);
     read(&events)
 }
 
@@ -294,6 +295,15 @@ fn the_killer_is_who_had_the_number_at_the_sending() {
     assert_eq!(by("signal 11 sent=500 by=child"), Some(KilledBy::Itself));
     assert_eq!(by("signal 9 ends"), Some(KilledBy::Unknown));
     assert_eq!(by("signal 10 handled"), None);
+    // Another process has the number later.
+    let later = "\n    701 c2 idle switch parent\n    702 c2 parent fork other tid=99\n    703 c2 parent switch idle dead";
+    let trace = CHILD.replace(
+        "600 c0 parent exit\n    601 c0 parent switch idle dead\n",
+        "600 c0 parent switch idle runnable\n",
+    ) + later;
+    let recorded = in_ms(&trace, &[]);
+    assert_eq!(recorded.with_tid(Tid(99)).len(), 2);
+    assert_eq!(deaths(&recorded).first().map(|death| death.by), Some(KilledBy::Thread(killer)));
     // The number belonged to nobody then.
     assert_eq!(by("signal 9 ends sent=500 by=#77"), Some(KilledBy::Unknown));
 }

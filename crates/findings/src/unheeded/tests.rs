@@ -96,6 +96,13 @@ fn a_signal_with_an_effect_or_without_a_wait_for_it_is_not_told() {
                 ("by=stop", "by=other"),
             ],
         ),
+        (
+            "a stranger sent it",
+            &[
+                ("thread entry", "thread other tid=30\nthread entry"),
+                ("10 c0 stop sends", "10 c2 other sends"),
+            ],
+        ),
         ("it is a kill for want of memory", &[("15 entry ignored", "9 entry oom")]),
     ] {
         assert_eq!(changed(changes), [""; 0], "{what}");
