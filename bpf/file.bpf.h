@@ -124,7 +124,7 @@ static __always_inline void tell_descriptor(struct task_struct *task, __u32 fd, 
 	cache->told[key % FILE_CACHE] = key;
 }
 
-/* Finds the file of a thread's descriptor; none for a number that has no file. */
+/* Finds the file of a thread's descriptor; none for a number without a file. */
 static __always_inline void look_up(struct descriptor *d, struct task_struct *task, __u64 fd)
 {
 	struct fdtable *table = task->files ? task->files->fdt : NULL;

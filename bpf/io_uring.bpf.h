@@ -2,7 +2,7 @@
 /*
  * The work of an io_uring worker. Its registers are a copy of those of the thread that made it, so the system call there is not
  * its own: its request is in the kernel's memory. A request is recorded as the system call for the same work, with a bit set, and
- * its file by a number that no descriptor has: a request's file may have no descriptor, or another by now.
+ * its file by a number without a descriptor: a request's file may have no descriptor, or another by now.
  */
 #ifndef WAKEPATH_IO_URING_H
 #define WAKEPATH_IO_URING_H

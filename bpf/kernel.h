@@ -247,7 +247,7 @@ struct sigpending {
 	sigset_t signal;
 };
 
-/* Has a bit for each CPU that the kernel was built for. */
+/* Has a bit for each CPU possible in the kernel's build. */
 struct cpumask {
 	unsigned long bits[1];
 };

@@ -536,7 +536,7 @@ enum wp_sent_effect {
 };
 
 /*
- * A signal that asks another process to end (HUP, INT, QUIT, TERM), sent by header.tid; at most one in 10 ms for each target
+ * A signal asking another process to end (HUP, INT, QUIT, TERM), sent by header.tid; at most one in 10 ms for each target
  * and signal. WP_SENT_NO_MEMORY: header.tid asked for the memory.
  */
 struct wp_signal_sent {

@@ -20,7 +20,7 @@
 /* The number of online CPUs. */
 __weak const volatile __u32 scheduling_cpus = 1;
 
-/* Bytes of a mask that the running kernel uses: behind those for its possible CPUs, anything may stand. */
+/* A mask's bytes in use by the running kernel: behind those for its possible CPUs, anything may stand. */
 __weak const volatile __u32 mask_bytes = 8;
 
 /*

@@ -23,7 +23,7 @@ struct wp_scheduling {
 	__u64 autogroup; /* the number of its session's group; 0 without */
 	__u64 cpuset; /* its cgroup's id in the hierarchy with the cpuset controller; 0: not known */
 	__u32 allowed; /* CPUs on which it may run */
-	__u32 words; /* that were read of the mask */
+	__u32 words; /* read from the mask */
 	__u64 cpus[WP_MASK_WORDS];
 };
 _Static_assert(sizeof(struct wp_scheduling) == 176, "scheduling");

@@ -6,7 +6,7 @@
  * The sending's tracepoint comes after the wake-up, and the other threads of a process ended by a signal are woken
  * without it. So a record is made when a thread takes a signal, with the sending beside it if it was seen.
  *
- * A signal that asks a process to end may have no effect: no thread takes it, or a handler does. So its sending has a record
+ * A signal asking a process to end may have no effect: no thread takes it, or a handler does. So its sending has a record
  * too, and so has its first taking by a handler.
  */
 #include "ring.bpf.h"
@@ -50,7 +50,7 @@ struct {
 	__type(value, struct sending);
 } sendings SEC(".maps");
 
-/* The last recorded sending of a signal that asks a process to end. */
+/* The last recorded sending of a signal asking a process to end. */
 struct told {
 	__u64 stamp;
 	__u64 is_taken;
@@ -84,7 +84,7 @@ static __always_inline unsigned long handler_of(struct task_struct *target, __u3
 	return handler;
 }
 
-/* Records what another process does with a signal that asks it to end. */
+/* Records what another process does with a signal asking it to end. */
 static __always_inline void tell_sending(const struct sending *sending, const struct sending_key *key,
 					 struct task_struct *target, int result)
 {

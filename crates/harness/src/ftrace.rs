@@ -121,7 +121,6 @@ pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -
     buffers
 }
 
-/// Prints the number of interrupts' begins and ends by CPU, for a test that finds them unmatched.
 fn print_counts(text: &[u8]) {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let text = String::from_utf8_lossy(text);

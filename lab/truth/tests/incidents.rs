@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use wakepath_truth::incidents::{self, Checked, IncidentVerdict, TwinVerdict};
 
-/// An incident of 600 ms: a script that writes how long the cause held it, with and without the cause.
+/// An incident, 600 ms long: a script that writes how long the cause held it, with and without the cause.
 const INCIDENT: &str = "# cause: it sleeps
 # size: 600 ms
 # ask: record -- $0

@@ -38,7 +38,7 @@ fn given_up(folder: &Path, signal: &str, mode: &str) -> (u64, Value) {
 /// The only awaited death.
 fn awaited<'a>(document: &'a Value, mode: &str) -> &'a Value {
     let deaths = list(&document["deaths"]);
-    let [death] = &deaths[..] else { panic!("{mode}: {deaths:?}") };
+    let [death] = deaths else { panic!("{mode}: {deaths:?}") };
     assert_eq!((&death["part"], &death["basis"]), (&json!("awaited"), &json!("inferred")), "{mode}: {death}");
     death
 }
@@ -157,7 +157,7 @@ fn a_worker_that_its_master_kills_ends_its_clients_wait() {
     record(&folder, &["--", "./deaths", "client"], 0);
     let document = path(&folder);
     let deaths = list(&document["deaths"]);
-    let [death] = &deaths[..] else { panic!("{document}") };
+    let [death] = deaths else { panic!("{document}") };
     assert_eq!((&death["part"], &death["name"]), (&json!("ended_wait"), &json!("SIGABRT")), "{death}");
     assert_eq!(number(&death["sender"]["pid"]), u64::from(killer.0.id()), "{death}");
     let words = format!("was killed by SIGABRT from deaths ({})", killer.0.id());
@@ -257,7 +257,7 @@ fn a_signal_without_effect_is_named_with_the_reason() {
         record(&folder, &["--", "sh", "-c", STOP, "stop", &pid.to_string()], 0);
         let document = path(&folder);
         let signals = list(&document["unheeded_signals"]);
-        let [signal] = &signals[..] else { panic!("{mode}: {document}") };
+        let [signal] = signals else { panic!("{mode}: {document}") };
         assert_eq!((number(&signal["pid"]), &signal["name"]), (pid, &json!("SIGTERM")), "{mode}: {signal}");
         assert_eq!((&signal["why"], &signal["end"]), (&json!(why), &json!("killed")), "{mode}: {signal}");
         assert_eq!(signal["killed"]["name"], "SIGKILL", "{mode}: {signal}");
@@ -277,7 +277,7 @@ fn the_first_process_in_a_pid_namespace_without_a_handler_gets_no_sigterm() {
     record(&folder, &["--", "sh", "-c", STOP, "stop", &pid], 0);
     let document = path(&folder);
     let signals = list(&document["unheeded_signals"]);
-    let [signal] = &signals[..] else { panic!("{document}") };
+    let [signal] = signals else { panic!("{document}") };
     assert_eq!(
         (&signal["why"], &signal["pid"].to_string()),
         (&json!("first_in_namespace"), &pid),

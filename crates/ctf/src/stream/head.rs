@@ -90,7 +90,7 @@ impl HeadShape {
     }
 }
 
-/// The header of [`HeadShape::Compact`] at the beginning of `rest`, and its size in bytes; `None` if the bytes end first.
+/// A [`HeadShape::Compact`] header at `rest`'s beginning, and its size in bytes; `None` if the bytes end first.
 #[inline]
 pub(super) fn compact(rest: &[u8], last: u64) -> Option<(Heading, usize)> {
     let word = u32::from_le_bytes(*rest.first_chunk()?);
@@ -100,7 +100,7 @@ pub(super) fn compact(rest: &[u8], last: u64) -> Option<(Heading, usize)> {
     }
 }
 
-/// The header of [`HeadShape::Large`], likewise.
+/// A [`HeadShape::Large`] header, likewise.
 #[inline]
 pub(super) fn large(rest: &[u8], last: u64) -> Option<(Heading, usize)> {
     let [a, b, low @ ..] = *rest.first_chunk::<6>()?;

@@ -12,7 +12,7 @@ use super::plans::{Need, Sizes};
 pub(super) struct FoundEvent {
     pub class: u32,
     pub stamp: u64,
-    /// The first byte of its fields, in the bytes in sight.
+    /// Its fields' first byte, in the bytes in sight.
     pub begin: usize,
 }
 

@@ -237,10 +237,13 @@ fn state_before(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Opt
     intervals.get(intervals.find_before(at)?)
 }
 
+/// A wake-up: its time, the woken thread, and the call that it waited in.
+type LastWakeUp = (Stamp<Reference>, ThreadIndex, Option<(u32, u64)>);
+
 /// The wake-ups between a process and others, up to a time.
 struct Exchange {
     /// The last wake-up of others by the process: by the other's process, the time, the thread and its call.
-    woken: BTreeMap<ThreadIndex, (Stamp<Reference>, ThreadIndex, Option<(u32, u64)>)>,
+    woken: BTreeMap<ThreadIndex, LastWakeUp>,
     /// The last wake-up of the process by others.
     woke: BTreeMap<ThreadIndex, Stamp<Reference>>,
 }
@@ -286,7 +289,8 @@ impl Exchange {
         let has_answered = self.woke.get(&other).is_some_and(|woke| *woke > woken);
         let wait = state_before(graph, thread, at).and_then(|interval| graph.wait(&interval));
         let is_back = wait.and_then(|wait| wait.call).map(|call| (call.number, call.arg0)) == call;
-        (!has_answered && !(call.is_some() && is_back)).then_some(woken)
+        let is_done = has_answered || call.is_some() && is_back;
+        (!is_done).then_some(woken)
     }
 }
 

@@ -37,9 +37,9 @@ pub(crate) fn in_ms(trace: &str, more: &[EventKind]) -> Recorded {
     };
     let line = |line: &str| {
         let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        for place in 0..words.len() {
-            if place == 0 || words[place].starts_with("sent=") {
-                words[place] = scaled(&words[place]);
+        for (place, word) in words.iter_mut().enumerate() {
+            if place == 0 || word.starts_with("sent=") {
+                *word = scaled(word);
             }
         }
         words.join(" ")

@@ -31,7 +31,7 @@ pub struct Checked {
     pub said: String,
     /// The planted size as text.
     pub planted: String,
-    /// The number of commands that were asked for it.
+    /// How many commands were asked for it.
     pub commands: usize,
     /// A forbidden word stands beside the size.
     pub is_false: bool,

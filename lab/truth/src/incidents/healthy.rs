@@ -36,7 +36,7 @@ const WORDS: [&str; 28] = [
     "has nice",
 ];
 
-/// Codes of headlines and rows that blame.
+/// Headlines' and rows' codes that blame.
 const CODES: [&str; 14] = [
     "cpu_limit",
     "io_limit",

@@ -19,7 +19,7 @@ use super::twin::{TwinVerdict, judge as judge_twin};
 
 /// The longest time for a command, and until a program is ready.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest time for the end of a killed process.
+/// The longest time until a killed process ends.
 const KILLED: Duration = Duration::from_secs(5);
 /// The interval between two looks at a program.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -47,7 +47,7 @@ pub enum Planting {
 }
 
 impl Planting {
-    /// The end of the folder's name.
+    /// The folder's name ends so.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Planted => "",

@@ -1,4 +1,4 @@
-//! The sums below the table of incidents, beside their aims.
+//! The sums below the incidents' table, beside their aims.
 
 use super::check::{Checked, IncidentVerdict};
 use super::script::Incident;

@@ -44,7 +44,7 @@ pub fn judge(
     named.unwrap_or_else(|| TwinVerdict::Right(headlines.join("; then: ")))
 }
 
-/// The words of a headline without its subject: `app took 2.05 s: mostly running` is `mostly running`.
+/// A headline's words without its subject: `app took 2.05 s: mostly running` is `mostly running`.
 fn headline(screen: &str) -> Option<String> {
     let all = blocks(screen).into_iter().next()?;
     let all = all.strip_prefix("warning: ").unwrap_or(&all);
