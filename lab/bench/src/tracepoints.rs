@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 /// The events as perf and ftrace name them, `SYSTEM:EVENT`.
-pub const RECORDED: [&str; 20] = [
+pub const RECORDED: [&str; 21] = [
     "sched:sched_switch",
     "sched:sched_waking",
     "sched:sched_wakeup_new",
@@ -31,6 +31,7 @@ pub const RECORDED: [&str; 20] = [
     "lock:contention_end",
     "vmscan:mm_vmscan_memcg_reclaim_begin",
     "vmscan:mm_vmscan_memcg_reclaim_end",
+    "oom:mark_victim",
 ];
 
 /// The mount point of tracefs.

@@ -98,11 +98,11 @@ mod tests {
         assert_eq!((&alive[0]["error"], &alive[0]["object"]["type"]), (&Value::Null, &json!("process")));
         assert_eq!(rows(&polled("39 38"), "failed_calls")[0]["object"], Value::Null);
         let spin = "thread app tid=10\n0 c0 idle started\n0 c0 idle switch app
-            100 c0 app spin 3 9 from=10 count=1200000
-            200 c0 app stopped";
+            100000000 c0 app spin 3 9 from=10000000 count=1200000
+            200000000 c0 app stopped";
         assert_eq!(
             rows(spin, "spins"),
-            [json!({"call": "close", "error": "EBADF", "count": 1_200_000, "total_ns": 90})]
+            [json!({"call": "close", "error": "EBADF", "count": 1_200_000, "total_ns": 90_000_000})]
         );
     }
 }

@@ -104,8 +104,8 @@ fn a_failure_before_too_few_sleeps_has_no_line_and_no_headline() {
 #[test]
 fn calls_that_fail_again_and_again_stand_under_running_time() {
     let spin = "thread app tid=10\n0 c0 idle started\n0 c0 idle switch app
-        100 c0 app spin 3 9 from=10 count=1200000
-        200 c0 app stopped";
+        100000000 c0 app spin 3 9 from=10000000 count=1200000
+        200000000 c0 app stopped";
     path_of(spin, 10, |answer| {
         let screen = path(answer, Source::Read(""), Layout::PLAIN);
         assert!(screen.contains("1,200,000 calls of close failed with EBADF"), "{screen}");
