@@ -3,11 +3,11 @@
 // ask: record -- $0
 // ask: record --failed-calls -- $0
 // who: closefds
-// says: close
+// says: close failed
 // says: EBADF
 // short: running
 // json: contributors kind=running comm=closefds
-// twin: close
+// twin: close failed
 // twin: EBADF
 #define _GNU_SOURCE
 #include <stdio.h>

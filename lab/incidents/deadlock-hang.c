@@ -2,7 +2,7 @@
 // size: 1.5 s
 // ask: record -p $pid -d 1.5
 // who: ledger
-// says: deadlock
+// says: deadlock:
 // json: deadlocks comm=ledger
 #include <pthread.h>
 #include <stdio.h>

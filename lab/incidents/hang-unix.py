@@ -4,6 +4,7 @@
 # who: authserver
 # who: backup
 # says: clock_nanosleep
+# short: undecided
 # json: open_chains.waits tid=$pid call=recvfrom
 # json: open_chains circle=false
 # twin: authserver

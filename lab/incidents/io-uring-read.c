@@ -45,14 +45,14 @@ int main(int words, char **word)
 	if (words < 2) {
 		char program[4096] = {0};
 		readlink("/proc/self/exe", program, sizeof(program) - 1);
-		for (int i = 0; i < 500; i++)
+		for (int i = 0; i < 2000; i++)
 			write(file, block, sizeof(block));
 		fsync(file);
 		fprintf(planted, "program %s\nready\n", program);
 		fclose(planted);
 		sleep(60);
 	}
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 2000; i++) {
 		// The twin asks for nothing.
 		entries[*tail & mask] = (struct io_uring_sqe){.opcode = getenv("TWIN") ? IORING_OP_NOP : IORING_OP_READ, .fd = file, .addr = (unsigned long)block, .len = sizeof(block), .off = (unsigned long)i * sizeof(block)};
 		((unsigned *)(sq + p.sq_off.array))[*tail & mask] = *tail & mask;

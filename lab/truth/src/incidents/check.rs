@@ -89,6 +89,10 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
         let why = "the program did not write the planted size".to_owned();
         return checked(IncidentVerdict::NotRun(why), &headline);
     };
+    if planted <= 0.0 {
+        let why = "the cause did not hold the program, by its own clock".to_owned();
+        return checked(IncidentVerdict::NotRun(why), &headline);
+    }
     if headline.is_empty() {
         return checked(IncidentVerdict::NoAnswer("nothing was said".to_owned()), "");
     }
@@ -382,6 +386,14 @@ mod tests {
         ];
         for (headline, answer) in rows {
             assert_eq!(without_window(headline), answer);
+        }
+    }
+
+    #[test]
+    fn a_cause_that_held_nothing_is_not_judged() {
+        for (size, is_judged) in [("0.0 s", false), ("-0.1 s", false), ("600 ms", true)] {
+            let verdict = check(&expected(&format!("{size} indexer says sleeping")), SCREEN, &json!({})).verdict;
+            assert_eq!(!matches!(verdict, IncidentVerdict::NotRun(_)), is_judged, "{size}");
         }
     }
 
