@@ -69,6 +69,8 @@ static int ask(void)
 		return 1;
 	if (!fork()) {
 		prctl(PR_SET_NAME, "answers");
+		/* Else it would never read the end. */
+		close(ends[0]);
 		while (read(ends[1], &answer, 1) == 1 && !usleep(20000) && write(ends[1], "x", 1) == 1)
 			;
 		_exit(0);
@@ -84,6 +86,7 @@ static int ask(void)
 
 int main(int count, char **words)
 {
+	alarm(20);
 	if (!begin())
 		return 2;
 	return count > 2 && !strcmp(words[1], "fsync") ? synchronise(words[2]) : ask();
