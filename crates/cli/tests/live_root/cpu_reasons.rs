@@ -51,12 +51,10 @@ fn waits(folder: &Path, before: &str, rounds: u32) -> Option<Value> {
     Some(row.clone())
 }
 
-/// The row where the competitor had the CPU for most of the time.
+/// The row where the competitor had the CPU for the longest time. Other tests' programs want it too.
 fn behind(folder: &Path, before: &str, rounds: u32) -> Value {
     let row = waits(folder, before, rounds).expect("waits for a CPU");
-    let had = list(&row["parts"]).iter().filter(|part| part["what"] == "batchjob");
-    let had: u64 = had.map(|part| number(&part["total_ns"])).sum();
-    assert!(had > number(&row["total_ns"]) / 2, "the competitor had the CPU: {row}");
+    assert_eq!(row["parts"][0]["what"], "batchjob", "the competitor had the CPU: {row}");
     row
 }
 
@@ -66,7 +64,7 @@ fn affinity(row: &Value) {
         (&confined["cpus"], &confined["by"], &confined["cpuset"]),
         (&json!("0"), &json!("affinity"), &Value::Null)
     );
-    assert_eq!(confined["comms"], json!(["sh"]));
+    assert!(list(&confined["comms"]).contains(&json!("sh")), "{confined}");
     assert!(number(&confined["total_ns"]) <= number(&row["total_ns"]));
     assert!(number(&confined["idle_ns"]) <= number(&confined["total_ns"]));
 }
@@ -86,8 +84,9 @@ fn nice_values_and_allowed_cpus_are_said_where_they_count_and_nowhere_else() {
     let precedence = &row["precedence"];
     assert_eq!(precedence["waiting"], standing("SCHED_OTHER", 10), "{row}");
     assert_eq!(precedence["running"], standing("SCHED_OTHER", 0));
-    assert_eq!((&precedence["comms"], &precedence["running_comms"]), (&json!(["sh"]), &json!(["batchjob"])));
-    assert_eq!(precedence["running_processes"], json!([competitor.0.id()]));
+    assert!(list(&precedence["comms"]).contains(&json!("sh")), "{row}");
+    assert!(list(&precedence["running_comms"]).contains(&json!("batchjob")), "{row}");
+    assert!(list(&precedence["running_processes"]).contains(&json!(competitor.0.id())), "{row}");
     affinity(&row);
 
     let row = behind(&folder, "taskset -c 0 chrt -i 0", 2_000);

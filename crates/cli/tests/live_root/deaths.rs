@@ -249,9 +249,9 @@ fn entry(folder: &Path, words: &[&str]) -> (Beside, u64) {
 fn a_signal_without_effect_is_named_with_the_reason() {
     let Some(folder) = deaths("a SIGTERM without effect is why a stop takes its time") else { return };
     for (mode, why, words) in [
-        ("entry-ignores", "ignores", "had no effect (it ignores the signal); it lived 1."),
-        ("entry-handles", "handler_ran", "had no effect (its handler ran); it lived 1."),
-        ("entry-blocks", "not_taken", "had no effect (no thread took it); it lived 1."),
+        ("entry-ignores", "ignores", "had no effect (it ignores the signal); it lived "),
+        ("entry-handles", "handler_ran", "had no effect (its handler ran); it lived "),
+        ("entry-blocks", "not_taken", "had no effect (no thread took it); it lived "),
     ] {
         let (_entry, pid) = entry(&folder, &["./deaths", mode]);
         record(&folder, &["--", "sh", "-c", STOP, "stop", &pid.to_string()], 0);

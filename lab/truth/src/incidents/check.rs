@@ -392,7 +392,8 @@ mod tests {
     #[test]
     fn a_cause_that_held_nothing_is_not_judged() {
         for (size, is_judged) in [("0.0 s", false), ("-0.1 s", false), ("600 ms", true)] {
-            let verdict = check(&expected(&format!("{size} indexer says sleeping")), SCREEN, &json!({})).verdict;
+            let verdict =
+                check(&expected(&format!("{size} indexer says sleeping")), SCREEN, &json!({})).verdict;
             assert_eq!(!matches!(verdict, IncidentVerdict::NotRun(_)), is_judged, "{size}");
         }
     }
