@@ -139,6 +139,8 @@ impl LastStates {
             EventKind::SetMember(member) => {
                 self.members.state((member.tgid, member.set, member.fd), event);
             }
+            // Each thread has a look, and a window without any says nothing.
+            EventKind::Name(NameSpace::Scheduling, ..) => {}
             EventKind::Name(space, key, _) => self.names.state((*space, *key), event),
             EventKind::Mapping(mapping) => self.mappings.state((mapping.tgid, mapping.from), event),
             EventKind::Stack(stack) => self.stacks.state(stack.id(), event),
@@ -179,6 +181,7 @@ impl LastStates {
         match kind {
             EventKind::File(file) => self.files.has_room_for(&(file.tgid, file.fd)),
             EventKind::SetMember(member) => self.members.has_room_for(&(member.tgid, member.set, member.fd)),
+            EventKind::Name(NameSpace::Scheduling, ..) => true,
             EventKind::Name(space, key, _) => self.names.has_room_for(&(*space, *key)),
             EventKind::Mapping(mapping) => self.mappings.has_room_for(&(mapping.tgid, mapping.from)),
             EventKind::Goroutine(step) => {
