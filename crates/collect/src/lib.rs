@@ -36,6 +36,7 @@ mod session;
 mod signals;
 mod skeleton;
 mod skips;
+mod sockets;
 mod stack_copy;
 mod steal;
 mod unwind_rules;

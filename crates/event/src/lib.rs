@@ -456,11 +456,15 @@ pub enum NameSpace {
     /// Key: cgroup id in the hierarchy with the memory controller. Name: the pages since its creation that were read again
     /// after they had been dropped, a number.
     Refaults = 18,
+    /// Key: a flow's id, within the host. Name: the processes with its receiving socket at the record's time: `connected 912`,
+    /// `listening waiting=2 room=1 dropped=3 912` for a connection that none has accepted, with the listening socket's queue,
+    /// or `bound 912` for a socket without connections.
+    Receiver = 19,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -479,6 +483,7 @@ impl NameSpace {
         Self::IoLimit,
         Self::MemoryCgroup,
         Self::Refaults,
+        Self::Receiver,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.

@@ -10,6 +10,7 @@ mod causes;
 mod chain;
 mod evidence;
 mod far_ends;
+mod far_process;
 mod groups;
 mod headline;
 mod idleness;
@@ -33,6 +34,7 @@ pub use causes::{CallCause, CallCausePart, CallPlace, ShownParts, causes, first_
 pub use chain::Chain;
 pub use evidence::Evidence;
 pub use far_ends::{OpenChain, OpenEnd, Way, open_chains};
+pub use far_process::{Doing, FarProcess};
 pub use groups::PerGroup;
 pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};
 pub use idleness::Pools;

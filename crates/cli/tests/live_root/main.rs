@@ -10,6 +10,7 @@ mod contexts;
 mod doctor;
 mod epolls;
 mod far_ends;
+mod far_processes;
 mod gave_up;
 mod go;
 mod hang;

@@ -24,6 +24,7 @@ pub(super) fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         16 => NameSpace::IoLimit,
         17 => NameSpace::MemoryCgroup,
         18 => NameSpace::Refaults,
+        19 => NameSpace::Receiver,
         other => return Err(r.bad("space", other.into())),
     })
 }

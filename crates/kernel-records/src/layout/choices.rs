@@ -47,6 +47,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("IO_LIMIT", 16),
     ("MEMORY_CGROUP", 17),
     ("REFAULTS", 18),
+    ("RECEIVER", 19),
 ];
 
 /// A mark's meaning: `event::Mark`.

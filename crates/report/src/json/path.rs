@@ -1,6 +1,7 @@
 //! `wakepath.path/1`: the reasons for a window's length.
 
 mod failed_calls;
+mod far;
 mod findings;
 mod reclaims;
 mod segments;

@@ -142,7 +142,7 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
         let through: Vec<String> = row.through.iter().map(|name| wording::comm(*name)).collect();
         text += &format!(", through {}", wording::list(&through, 2));
     }
-    text
+    text + &wording::far_clause(evidence, key, row)
 }
 
 fn processes(row: &Row) -> String {
@@ -228,11 +228,12 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let spins = finding.spins.iter().take(MAX_FAILURES).map(wording::spinning_line);
     let failed = failed.take(MAX_FAILURES).chain(spins);
     let samples = finding.sampled(evidence.window_ns()).filter_map(wording::samples);
+    let far = finding.row.far.as_ref().and_then(|far| wording::far_line(evidence, far));
     let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
         RowKey::Running(_) => samples.chain(others).chain(failed).collect(),
-        _ => failed.chain(others).chain(samples).collect(),
+        _ => far.into_iter().chain(failed).chain(others).chain(samples).collect(),
     };
     lines.into_iter().map(Line::from).collect()
 }

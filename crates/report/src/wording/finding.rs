@@ -11,10 +11,11 @@ use wakepath_findings::{
 use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
+use super::far_process;
 use super::script::processes_title;
 use super::{
-    call, comm, disk, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name, on_host,
-    polling_row, signal_sent, thread, unit,
+    call, comm, disk, endpoint, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name,
+    on_host, polling_row, signal_sent, thread, unit,
 };
 use crate::units::count;
 
@@ -73,10 +74,11 @@ pub fn responsible(
             ("io_limit", Some(io_limit(names, &evidence.io_limit(cgroup, device, reads))))
         }
         Responsible::Flow(flow) => {
-            ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.to_string()))
+            ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| endpoint(&peer.end)))
         }
         Responsible::SentByTimer { flow, purpose } => {
-            let (code, words) = sent_by_timer(purpose, evidence.slow_end(flow, purpose).as_ref());
+            let (code, words) =
+                sent_by_timer(evidence, purpose, evidence.slow_end(flow, purpose).as_ref(), None);
             (code, Some(words))
         }
         Responsible::Interrupt { context, irq } => ("interrupt", Some(interrupt(names, context, irq))),
@@ -134,11 +136,13 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
         }
         (SegmentKind::Timer, Blamed::Cause(Responsible::Timer)) => String::from(phrase),
         (_, Blamed::Cause(Responsible::SentByTimer { flow, purpose })) => {
-            let (_, words) = sent_by_timer(*purpose, evidence.slow_end(*flow, *purpose).as_ref());
+            let end = evidence.slow_end(*flow, *purpose);
+            let (_, words) = sent_by_timer(evidence, *purpose, end.as_ref(), None);
             format!("waiting for {words}")
         }
         (_, Blamed::KernelThread(name)) => format!("waiting for kernel thread {}", comm(*name)),
-        (_, Blamed::Sender(end)) => format!("{phrase}: {end}"),
+        (_, Blamed::Sender(end)) if end.is_name_server() => format!("waiting for {}", endpoint(end)),
+        (_, Blamed::Sender(end)) => format!("{phrase}: {}", endpoint(end)),
         (_, Blamed::Threads(name)) => format!("{phrase}: {}", thread_name(evidence, name)),
         (_, Blamed::CpuLimit(of)) => format!("{phrase}: {}", limit(of)),
         (_, Blamed::Cause(cause)) => match responsible(evidence, *cause).1 {
@@ -225,7 +229,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::IoLimit(limit) => ("io_limit", held_back(evidence, limit)),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),
         RowKey::SentByTimer(end, purpose) => {
-            let (code, words) = sent_by_timer(*purpose, end.as_ref());
+            let (code, words) = sent_by_timer(evidence, *purpose, end.as_ref(), Some(row));
             (code, format!("waiting for {words}"))
         }
         RowKey::TimedOut(expected) => ("timed_out", timed_out(*expected, row)),
@@ -239,6 +243,9 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             fixed("time_out_or_timer", "waiting until a timer: a time-out, or one that it waited for")
         }
         RowKey::Network(None) => fixed("network", "waiting for the network"),
+        RowKey::Network(Some(end)) if end.is_name_server() => {
+            ("network", format!("waiting for {}", endpoint(end)))
+        }
         RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
         RowKey::Lock => fixed("lock", "waiting for a lock"),
         RowKey::UserInput => fixed("user_input", "waiting for a person"),
@@ -272,8 +279,13 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
 }
 
 /// The thing awaited until a timer's packet: its code, and `tcp 10.0.0.3:80: the SYN was sent again`.
-fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str, String) {
-    let from = |words: &str| end.map_or(String::from(words), |end| format!("{words} from {end}"));
+fn sent_by_timer(
+    evidence: &Evidence<'_>,
+    purpose: TimerPurpose,
+    end: Option<&Endpoint>,
+    row: Option<&Row>,
+) -> (&'static str, String) {
+    let from = |words: &str| end.map_or(String::from(words), |end| format!("{words} from {}", endpoint(end)));
     match purpose {
         TimerPurpose::Syn { repeats } => {
             let times = if repeats == 1 { String::from("again") } else { format!("again {repeats} times") };
@@ -281,8 +293,9 @@ fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str
         }
         TimerPurpose::Data => ("sent_again", format!("{}: lost data was sent again", from("packets"))),
         TimerPurpose::Acknowledgement => ("delayed_acknowledgement", from("a delayed acknowledgement")),
+        TimerPurpose::Nagle => ("delayed_acknowledgement", far_process::held_back(evidence, end, row)),
         TimerPurpose::WindowProbe => {
-            let end = end.map_or(String::from("the receiver"), Endpoint::to_string);
+            let end = end.map_or(String::from("the receiver"), endpoint);
             ("window_probe", format!("{end} to read: its window was closed until a probe found it open"))
         }
         TimerPurpose::Other => ("sent_by_timer", format!("{}, which a timer sent", from("a packet"))),
@@ -310,6 +323,9 @@ fn timed_out(expected: Expected, row: &Row) -> String {
         Expected::Event => return String::from("waiting until a time-out"),
     };
     match row.timed_out_object() {
+        Some((object, 0)) if expected != Expected::Room && far_process::is_name_server(object) => {
+            format!("waiting for {}, which did not answer: timed out, {missing}", object_name(object))
+        }
         Some((object, others)) => {
             let others = match others {
                 0 => String::new(),
@@ -351,9 +367,10 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
 /// named first: `waiting in futex for holder (11), which was sleeping until a timer`. The same holds for own
 /// threads that spent the time while the asked thread waited for them: `waiting for inventory, which was running`.
 pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) -> String {
-    let words = || polling_row(evidence, key, of).unwrap_or_else(|| row(evidence, key, of).1);
+    let plain = || row(evidence, key, of).1 + &far_process::clause(evidence, key, of);
+    let words = || polling_row(evidence, key, of).unwrap_or_else(plain);
     match blames {
-        Blames::Key => words(),
+        Blames::Key => words() + &far_process::did_mostly(key, of),
         Blames::LastWait => String::from("this wait"),
         Blames::Awaited(Awaited { thread: awaited, call: name, .. }) => {
             let awaited = thread(evidence.recorded, *awaited, evidence.path.window.to);
