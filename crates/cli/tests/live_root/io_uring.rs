@@ -58,7 +58,9 @@ fn a_workers_request_is_named_with_its_file_and_the_disk_only_where_one_is() {
         calls.iter().any(|call| call["call"] == "io_uring fsync" && call["object"]["name"] == "wal"),
         "{disk}"
     );
-    assert!(!rows.iter().any(|row| row["code"] == "process"), "no foreign process: {rows:?}");
+    let foreign = rows.iter().filter(|row| row["code"] == "process");
+    let foreign: Vec<&Value> = foreign.filter(|row| row["what"].to_string().contains("iou-wrk-")).collect();
+    assert!(foreign.is_empty(), "its worker is no other process: {foreign:?}");
 
     // In memory, the same program waits for no disk.
     let memory = Path::new("/dev/shm").join(format!("wakepath-wal-{}", std::process::id()));
@@ -77,7 +79,9 @@ fn a_late_answer_to_a_request_has_its_sender_and_no_disk() {
     let Some(folder) = place(WOULD_SHOW) else { return };
     let Some(program) = requests(&folder) else { return };
     let late = answer(&folder, &[&program, "read"]);
-    assert_eq!(late["headline"]["who"]["comm"], "answers", "{}", late["headline"]);
-    assert!(number(&late["headline"]["total_ns"]) > 60_000_000, "{}", late["headline"]);
+    let sleeps =
+        list(&late["contributors"]).iter().filter(|it| it["kind"] == "timer" && it["comm"] == "answers");
+    let slept: u64 = sleeps.map(|it| number(&it["total_ns"])).sum();
+    assert!((99_000_000..200_000_000).contains(&slept), "five answers, each after 20 ms: {slept}");
     assert!(!late["headline"]["text"].as_str().expect("text").contains("disk"), "{}", late["headline"]);
 }

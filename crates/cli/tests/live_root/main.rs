@@ -7,7 +7,6 @@ mod attributes;
 mod caller;
 mod clash;
 mod contexts;
-mod cpu_reasons;
 mod doctor;
 mod epolls;
 mod far_ends;

@@ -4,6 +4,7 @@
 mod causes;
 mod commands;
 mod cost;
+mod cpu_reasons;
 mod events;
 mod latency;
 mod probes;

@@ -68,6 +68,7 @@ static int ask(void)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
 		return 1;
 	if (!fork()) {
+		close(ends[0]);
 		prctl(PR_SET_NAME, "answers");
 		while (read(ends[1], &answer, 1) == 1 && !usleep(20000) && write(ends[1], "x", 1) == 1)
 			;
