@@ -50,10 +50,20 @@ struct descriptor {
 	__u32 device;
 };
 
+static __always_inline void describe_file(struct descriptor *d, struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	d->file = file;
+	d->inode = inode;
+	d->number = BPF_CORE_READ(inode, i_ino);
+	d->kind = (__u64)BPF_CORE_READ(file, f_op);
+	d->device = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
 /* The file behind a descriptor. Each step is a load if the kernel lets us name types, else a call. */
 static __always_inline void find_file(struct descriptor *d, struct fdtable *table, __u64 fd)
 {
-	struct inode *inode;
 	struct file *file;
 
 	if (bpf_ksym_exists(bpf_rdonly_cast)) {
@@ -66,12 +76,7 @@ static __always_inline void find_file(struct descriptor *d, struct fdtable *tabl
 	}
 	if (bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd))
 		return;
-	inode = BPF_CORE_READ(file, f_inode);
-	d->file = file;
-	d->inode = inode;
-	d->number = BPF_CORE_READ(inode, i_ino);
-	d->kind = (__u64)BPF_CORE_READ(file, f_op);
-	d->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	describe_file(d, file);
 }
 
 /* Records the file behind a number in a process, if this CPU has not done so. */

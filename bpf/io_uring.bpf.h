@@ -51,8 +51,6 @@ static __always_inline void fill_request(struct wp_switch_call *r, struct descri
 	struct io_worker *of = worker->worker_private;
 	struct io_kiocb *request;
 	struct io_wq_work *work;
-	struct inode *inode;
-	struct file *file;
 
 	r->call = WP_CALL_NONE;
 	r->arg0 = -1;
@@ -66,13 +64,7 @@ static __always_inline void fill_request(struct wp_switch_call *r, struct descri
 	if (r->call == WP_CALL_NONE)
 		return;
 	if (takes_descriptor(r->call)) {
-		file = BPF_CORE_READ(request, file);
-		inode = BPF_CORE_READ(file, f_inode);
-		d->file = file;
-		d->inode = inode;
-		d->number = BPF_CORE_READ(inode, i_ino);
-		d->kind = (__u64)BPF_CORE_READ(file, f_op);
-		d->device = BPF_CORE_READ(inode, i_sb, s_dev);
+		describe_file(d, BPF_CORE_READ(request, file));
 		r->arg0 = WP_REQUEST_FILE | (mix(mix(0, d->kind ^ d->device), d->number) & (WP_REQUEST_FILE - 1));
 	}
 	r->call |= WP_CALL_REQUEST;

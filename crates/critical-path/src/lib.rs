@@ -36,4 +36,4 @@ pub use path::{
 pub use problem::{Problem, ProblemKind, Severity, Share};
 pub use responsible::Responsible;
 pub use stretches::{Stretch, path_of_stretches};
-pub use timeouts::{Timeouts, may_go_on};
+pub use timeouts::{Timeouts, may_go_on, timed_out};

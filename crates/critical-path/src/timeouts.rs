@@ -229,7 +229,7 @@ fn is_no_event(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
 }
 
 /// Whether the wait's own timer ended it.
-pub(crate) fn timed_out(wait: &Wait) -> bool {
+pub fn timed_out(wait: &Wait) -> bool {
     // A timer that sends a signal is not the wait's own.
     let (Waker::Woken(WakeUp { context, .. }), None) = (wait.end, wait.cut) else { return false };
     // Nor is a timer that a descriptor stands for, or may stand for.

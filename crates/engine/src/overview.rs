@@ -3,6 +3,8 @@
 //! Idleness (a server's between requests) and sleeps are never a thread's longest wait. `findings` decides which waits
 //! are idle: a blocked thread is idle only where this is shown.
 
+use std::collections::BTreeSet;
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::hangs;
 use wakepath_findings::{
@@ -97,6 +99,7 @@ fn awaited(
         return Vec::new();
     }
     let mut found: Vec<WindowDeath> = Vec::new();
+    let threads: BTreeSet<ThreadIndex> = threads.iter().copied().collect();
     let open = hangs(&recorded.graph).into_iter().filter(|hang| threads.contains(&hang.thread));
     for hang in open.take(MAX_SEARCHED) {
         let window = Window { thread: hang.thread, from, to };

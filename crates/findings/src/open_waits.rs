@@ -113,10 +113,12 @@ pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
     let (graph, window) = (recorded.graph(), path.window);
     let is_part = |hang: &Hang| {
         hang.killed.is_some_and(|killed| {
-            let leads_there = path.segments().any(|segment| {
-                segment.thread == Some(hang.thread) && segment.from < killed.at && killed.at <= segment.to
-            });
-            leads_there || window.to.since(killed.at.min(window.to)) <= END_NS
+            let leads_there = || {
+                path.segments().any(|segment| {
+                    segment.thread == Some(hang.thread) && segment.from < killed.at && killed.at <= segment.to
+                })
+            };
+            window.to.since(killed.at.min(window.to)) <= END_NS || leads_there()
         })
     };
     let thread = graph.last_successor(window.thread);

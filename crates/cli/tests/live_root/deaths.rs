@@ -2,12 +2,16 @@
 //! effect.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use wakepath_harness::live::{Beside, Place, document, list, not_possible, number, place, program, record};
+use wakepath_harness::live::{
+    Beside, Place, document, list, not_possible, number, path, place, program, record,
+};
+
+use crate::memory_limits::Group;
 
 const SOURCE: &str = include_str!("deaths/deaths.c");
 
@@ -15,11 +19,6 @@ fn deaths(would_show: &str) -> Option<Place> {
     let folder = place(would_show)?;
     program(&folder, "deaths", SOURCE, &["-O1", "-pthread"]);
     Some(folder)
-}
-
-/// The recording's path, in a document.
-fn path(folder: &Path) -> Value {
-    document(folder, &["path"])
 }
 
 /// The headline of a document.
@@ -168,32 +167,6 @@ fn a_worker_that_its_master_kills_ends_its_clients_wait() {
     record(&folder, &["--", "./deaths", "client"], 0);
     let document = path(&folder);
     assert_eq!(list(&document["deaths"]), &[Value::Null; 0], "{}", headline(&document));
-}
-
-/// A cgroup with this memory limit, until it is dropped.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str, limit: u64) -> Option<Self> {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let v2 = Path::new("/sys/fs/cgroup");
-        let is_v1 = v1.join("memory.limit_in_bytes").exists();
-        if !is_v1 {
-            fs::write(v2.join("cgroup.subtree_control"), "+memory").ok()?;
-        }
-        let folder = if is_v1 { v1 } else { v2 }.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&folder).ok()?;
-        let group = Self(folder);
-        let file = if is_v1 { "memory.limit_in_bytes" } else { "memory.max" };
-        fs::write(group.0.join(file), limit.to_string()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
 }
 
 #[test]

@@ -19,10 +19,11 @@ echo 0 >"$1/cgroup.procs" && exec cat big big big big big big big big >/dev/null
 "#;
 
 /// A cgroup with the memory controller, until it is dropped.
-struct Group(PathBuf);
+pub struct Group(pub PathBuf);
 
 impl Group {
-    fn new(name: &str, limit: u64) -> Option<Self> {
+    /// A new one with this limit; `None` where none can be made.
+    pub fn new(name: &str, limit: u64) -> Option<Self> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let v2 = Path::new("/sys/fs/cgroup");
         let is_v1 = v1.join("memory.limit_in_bytes").exists();

@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Hang, Window, killed};
-use wakepath_event::{BlockedState, Call, Context, SignalEffect, Softirq, Tid};
+use wakepath_critical_path::{Hang, Window, killed, timed_out};
+use wakepath_event::{BlockedState, Call, Context, SignalEffect, Tid};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::{Graph, Occupant, StateInterval, Thread, ThreadIndex, ThreadState, Wait, Waker};
 
@@ -48,6 +48,9 @@ pub enum AwaitedBy {
     /// The waiter's process woke it then, and had no answer.
     Unanswered(Stamp<Reference>),
 }
+
+/// The most waits for which a dead process is searched: each search reads the whole recording.
+const MAX_SEARCHED: usize = 16;
 
 /// The most generations from a waiting process to its child.
 const MAX_CHILDREN: usize = 6;
@@ -81,7 +84,7 @@ pub fn expected(
         place += 1;
     }
     let processes = Processes::new(recorded);
-    let found = unended.iter().find_map(|wait| {
+    let found = unended.iter().take(MAX_SEARCHED).find_map(|wait| {
         let waiter = processes.main(wait.thread);
         let possible = |death: &&Death| {
             let is_with_waiter =
@@ -160,7 +163,7 @@ fn unended(recorded: &Recorded, window: Window, waits: LastWaits<'_>) -> Vec<Une
             let Some(wait) = graph.wait(&interval) else { continue };
             let long = interval.to.since(interval.from) > window.to.since(window.from) / 2;
             let ended_by = gave_up(&wait);
-            let is_unended = ended_by.is_some() || (index == window.thread && timed_out(&wait));
+            let is_unended = ended_by.is_some() || (index == window.thread && timed_out_in_vain(&wait));
             if long && is_unended {
                 cut.push(Unended {
                     thread: index,
@@ -185,18 +188,13 @@ fn gave_up(wait: &Wait) -> Option<u32> {
 }
 
 /// Whether a time-out ended a wait for somebody.
-fn timed_out(wait: &Wait) -> bool {
-    let Waker::Woken(woken) = wait.end else { return false };
-    let by_timer = matches!(
-        woken.context,
-        Context::LocalTimer | Context::UnrecordedTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer)
-    );
+fn timed_out_in_vain(wait: &Wait) -> bool {
     let waits_for_somebody = |call: Call| {
         call.number == Call::FUTEX
             || Call::EPOLLS.contains(&call.number)
             || Call::POLLS.contains(&call.number)
     };
-    by_timer && wait.call.is_some_and(|call| waits_for_somebody(call) && !call.is_sleep())
+    timed_out(wait) && wait.call.is_some_and(|call| waits_for_somebody(call) && !call.is_sleep())
 }
 
 /// The waits in the children for which a thread waits, at its wait's end.
@@ -393,9 +391,11 @@ fn alone(
         if !is_main || is_kernel || index == waiter || is_dead || thread.first >= death.at {
             return false;
         }
-        let works = processes.threads(index).any(|thread| is_at_work(graph, thread, wait.until));
-        let owes = exchange.owed(graph, index, wait.until).is_some();
-        if only_children { is_child(process) && (works || owes) } else { owes }
+        if only_children && !is_child(process) {
+            return false;
+        }
+        let works = || processes.threads(index).any(|thread| is_at_work(graph, thread, wait.until));
+        exchange.owed(graph, index, wait.until).is_some() || only_children && works()
     };
     (!graph.threads().any(may_owe)).then_some(by)
 }
