@@ -232,7 +232,7 @@ impl<'obj> Drill<'obj> {
             remaining: 0,
             pid,
             watch: Watch::new(command.map(|command| command.pid), &[pid], duration),
-            _priority: RaisedPriority::new(),
+            _priority: RaisedPriority::recording(),
         };
         drill.attach_tracepoints()?;
         Ok(drill)

@@ -205,7 +205,7 @@ pub fn record(
     if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
-    let priority = RaisedPriority::new();
+    let priority = RaisedPriority::recording();
     let command_is_roots = options.as_root && !options.command.is_empty();
     // The kernel decides when the file is opened whether it shows addresses. Names are read later, without rights.
     let kernel_names = File::open("/proc/kallsyms").ok();

@@ -29,7 +29,7 @@ const MAX_ASKED: usize = 65_536;
 const MAX_STOPPED: usize = 65_536;
 /// The thread's nice value: until a rule is there, each stack that needs it is copied, and where CPUs are short, this
 /// takes long. Its priority is below the draining thread's.
-const NICE: libc::c_int = -10;
+const NICE: libc::c_int = -3;
 /// The longest time between looks at processes' new mappings, and at silenced processes.
 const PATIENCE: Duration = Duration::from_millis(100);
 

@@ -1,8 +1,13 @@
 //! The cost of recording on the test machine: both figures are present and add up, and an unmeasured figure is reported
 //! as such. `wakepath-truth cost` compares the figures with loads run alone and recorded.
 
+use std::fs;
+use std::process::Command;
+
 use serde_json::Value;
-use wakepath_harness::live::{command, document, list, number, place, record, texts, workload};
+use wakepath_harness::live::{
+    Beside, command, document, list, not_possible, number, place, record, texts, workload,
+};
 
 /// Some ten thousand switches and wake-ups: single bytes through a pipe, on one CPU.
 const PIPE: &str = "taskset -c 0 sh -c 'dd if=/dev/zero bs=1 count=30000 2>/dev/null | cat >/dev/null'";
@@ -112,4 +117,35 @@ fn without_the_right_to_the_kernels_statistics_the_cost_is_not_measured() {
         "{screen}"
     );
     assert!(document(&folder, &["info"])["cost"]["by_kind"].is_null());
+}
+
+/// A loop on CPU 0 that prints how long it took, ns.
+const COMPUTES: &str =
+    "a=$(date +%s%N); i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; b=$(date +%s%N); echo $((b-a))";
+
+#[test]
+fn a_recorder_takes_no_share_from_a_target_beside_another_session() {
+    const WOULD_SHOW: &str = "the recorder's weight does not slow its target";
+    let Some(folder) = place(WOULD_SHOW) else { return };
+    let enabled = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+    if !enabled.is_ok_and(|text| text.trim() == "1") {
+        return not_possible("sessions share no CPU here (autogroup)", WOULD_SHOW);
+    }
+    let mut competes = Command::new("setsid");
+    competes.args(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"]);
+    let _competitor = Beside(competes.spawn().expect("a competitor"));
+    let words = ["taskset", "-c", "0", "sh", "-c", COMPUTES];
+    let took = |text: &str| text.trim().parse::<u64>().unwrap_or_else(|_| panic!("{text}"));
+    // At nice -20 the ratio was 3.5 to 4.5, at -5 it is 1.1.
+    let mut ratios: Vec<f64> = (0..3)
+        .map(|_| {
+            let alone = Command::new(words[0]).args(&words[1..]).output().expect("the loop");
+            let alone = took(&String::from_utf8_lossy(&alone.stdout));
+            let (recorded, _) = record(&folder, &[&["--"], &words[..]].concat(), 0);
+            took(&recorded) as f64 / alone as f64
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("recorded to alone: {ratios:.2?}");
+    assert!(ratios[1] < 2.0, "{ratios:?}");
 }

@@ -58,7 +58,7 @@ pub fn calibrate(probe: &Probe) -> Option<Calibration> {
         processes: vec![std::process::id()],
         ..LatencyOptions::default()
     };
-    let _priority = RaisedPriority::new();
+    let _priority = RaisedPriority::calibrating();
     let mut storage = MaybeUninit::uninit();
     Counters::load(&mut storage, &options).ok()?.calibrate(ProbeKind::of(probe))
 }
