@@ -5,7 +5,6 @@
 # who: cargo
 # who: build-script-bu
 # says: sleeping
-# short: futex
 # json: contributors kind=timer comm=build-script-bu
 export CARGO_TARGET_DIR="$PWD/target"
 mkdir -p app/src && cd app && mkfifo cue held

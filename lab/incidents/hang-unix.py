@@ -4,7 +4,6 @@
 # who: authserver
 # who: backup
 # says: clock_nanosleep
-# short: undecided
 # json: open_chains.waits tid=$pid call=recvfrom
 # json: open_chains circle=false
 # twin: authserver

@@ -4,7 +4,6 @@
 // ask: record -- $0
 // who: report-0
 // says: sleeping
-// short: time-out
 // never: VM Thread
 // json: contributors kind=timer comm=report-0
 import java.nio.file.*;

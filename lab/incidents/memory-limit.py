@@ -3,8 +3,6 @@
 # ask: record -- $python $script measure
 # who: shopmem
 # says: memory limit
-# short: disk
-# short: read again
 # json: contributors kind=block_device
 # json: reclaims unit~shopmem
 import os, subprocess, sys, time

@@ -4,8 +4,6 @@
 # who: $child
 # says: futex
 # says: fork
-# short: futex
-# short: wait4
 # never: clock_nanosleep
 # json: killed signal.name=SIGTERM
 import os, threading, time

@@ -8,8 +8,6 @@
 # who: sshd
 # says: DNS
 # says: nothing came
-# short: nothing came
-# short: 127.0.0.78:53
 # never: sleeping
 # json: segments object.name~127.0.0.78:53
 port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')

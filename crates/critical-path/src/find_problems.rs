@@ -80,11 +80,15 @@ fn io_uring(window: &Window, segments: &[Segment], waits: &[Wait]) -> Option<Pro
     let by_threads = (0..).map(WaitId).zip(waits);
     let by_threads =
         by_threads.filter(|(id, wait)| is_uring(wait.call) && !wait.goes_on && !known.contains(id));
-    let by_threads = by_threads.map(|(_, wait)| (wait.from, wait.to));
+    let mut all: Vec<_> = by_threads.map(|(_, wait)| (wait.from, wait.to)).collect();
     let ended = |segment: &&Segment| !segment.goes_on && segment.cause != Cause::StillWaiting;
-    let others = segments.iter().filter(|segment| is_uring(segment.call)).filter(ended);
-    let others = others.map(|segment| (segment.from, segment.to));
-    let all: Vec<_> = by_threads.chain(others).collect();
+    for segment in segments.iter().filter(|segment| is_uring(segment.call)).filter(ended) {
+        match all.last_mut() {
+            // A late interrupt cuts a wait into parts; between two waits, the thread runs.
+            Some((_, to)) if *to == segment.from => *to = segment.to,
+            _ => all.push((segment.from, segment.to)),
+        }
+    }
     let (from, to) = (all.iter().map(|(from, _)| *from).min()?, all.iter().map(|(_, to)| *to).max()?);
     let kind = ProblemKind::IoUring { waits: all.len() as u64 };
     Some(Problem { kind, from, to, thread: Some(window.thread) })
@@ -123,6 +127,30 @@ mod tests {
             let path = crate::active(&graph, Window { thread: ThreadIndex(0), from, to });
             let kinds: Vec<_> = path.problems.into_iter().map(|problem| problem.kind).collect();
             assert_eq!(!kinds.contains(&ProblemKind::IoUring { waits: 1 }), is_known, "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn an_io_uring_wait_that_a_late_timer_cuts_into_parts_counts_once() {
+        let trace = "thread A tid=10
+             0 c0 idle switch A
+             20 c0 A switch idle blocked call=426:0x5
+             90 c0 idle stolen 38
+             91 c0 idle/timer waking A
+             95 c0 idle switch A
+             120 c0 A switch idle blocked call=426:0x5
+             200 c0 idle/timer waking A
+             200 c0 idle switch A";
+        let mut builder = Builder::default();
+        for event in &wakepath_scenario::text::parse(trace).expect("a trace").events {
+            builder.push(event);
+        }
+        let graph = builder.finish();
+        let window = |to| Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(to) };
+        for (to, waits) in [(110, 1), (200, 2)] {
+            let problems = crate::active(&graph, window(to)).problems;
+            let kinds: Vec<_> = problems.into_iter().map(|problem| problem.kind).collect();
+            assert_eq!(kinds, [ProblemKind::IoUring { waits }]);
         }
     }
 }

@@ -81,16 +81,22 @@ const EPOLLS: &str = r#"
 
 /// The total time of the thread's timer segments in this call, by basis, rule and object name.
 fn timers(document: &Value, call: &str) -> Vec<(String, i64)> {
-    let own = list(&document["segments"])
-        .iter()
-        .filter(|segment| segment["kind"] == "timer" && segment["call"] == call);
-    own.map(|segment| {
+    let mut totals: Vec<(String, i64)> = Vec::new();
+    for segment in list(&document["segments"]) {
+        if segment["kind"] != "timer" || segment["call"] != call {
+            continue;
+        }
         let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let object = &segment["object"];
-        let words = [&segment["basis"], &segment["rule"], &object["name"], &object["rule"]].map(word);
-        (words.join(" "), length(segment))
-    })
-    .collect()
+        let words =
+            [&segment["basis"], &segment["rule"], &object["name"], &object["rule"]].map(word).join(" ");
+        // A late interrupt, whose time was stolen, cuts a wait into parts.
+        match totals.iter_mut().find(|(of, _)| *of == words) {
+            Some((_, total)) => *total += length(segment),
+            None => totals.push((words, length(segment))),
+        }
+    }
+    totals
 }
 
 fn is_300_ms(ns: i64) -> bool {

@@ -68,7 +68,7 @@ fn the_recorder_has_priority_over_others_and_its_command_does_not() {
     // The draining and writing threads have priority, and the thread that finishes stacks some; the threads that read mappings, and
     // process files for thread contexts, have none.
     nice.sort_unstable();
-    assert_eq!(nice, [-20, -20, -10, 0, 0]);
+    assert_eq!(nice, [-5, -5, -3, 0, 0]);
 }
 
 #[test]

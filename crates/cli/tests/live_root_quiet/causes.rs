@@ -339,6 +339,9 @@ fn times_are_right(answer: &Value, books: &BTreeMap<&str, (u64, u64)>) {
     ] {
         let Some(&(planted, took)) = books.get(cause) else { continue };
         let off = (told - planted as f64).abs();
-        assert!(off <= took as f64 / 100.0, "{cause}: {planted} ns planted of {took}, {told:.0} told");
+        assert!(
+            off <= took as f64 / 100.0,
+            "{cause}: {planted} ns planted of {took}, {told:.0} told: {parts:#?}"
+        );
     }
 }

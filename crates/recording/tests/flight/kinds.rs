@@ -52,6 +52,7 @@ const fn rule(kind: &EventKind) -> Left {
         | EventKind::Clocks(_) => State,
         EventKind::Reclaim(_) => Nothing("its time is over"),
         EventKind::BlockRelease(_) => Nothing("the request's issue follows at once"),
+        EventKind::Name(NameSpace::Scheduling, ..) => Nothing("a window without any says nothing"),
         EventKind::Unrecorded => Nothing("the recorder records every CPU"),
         EventKind::UserMark(_) | EventKind::UserMarksLost { .. } => {
             Nothing("the recorder has no such records")

@@ -83,11 +83,12 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let window = number(&document["window"]["to_ns"]) - number(&document["window"]["from_ns"]);
     let length = |one: &Value| number(&one["to_ns"]) - number(&one["from_ns"]);
     let goroutine = &document["goroutine"];
-    let runnable = list(&document["segments"]).iter().zip(list(&goroutine["segments"]));
-    let runnable =
-        runnable.filter(|(one, number)| one["kind"] == "runnable" && **number == goroutine["number"]);
+    let own = list(&document["segments"]).iter().zip(list(&goroutine["segments"]));
+    let own = own.filter(|(_, number)| **number == goroutine["number"]);
+    let absent =
+        own.filter(|(one, _)| ["runnable", "stolen", "interrupted"].iter().any(|kind| one["kind"] == *kind));
     // Time without a CPU between the program's stamps and its wait counts as waiting in the program's log.
-    let without_cpu: u64 = runnable.map(|(one, _)| length(one)).sum();
+    let without_cpu: u64 = absent.map(|(one, _)| length(one)).sum();
     let error = MAX_ERROR * window as f64;
     let near_up_to = |found: u64, unknown: u64| {
         let missing = waited.ns as f64 - found as f64;
