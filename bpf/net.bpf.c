@@ -11,6 +11,7 @@
  */
 #include "current.bpf.h"
 #include "flow.bpf.h"
+#include "sockets.bpf.h"
 #include "thread_context.bpf.h"
 
 #define FLOW_CACHE 1024
@@ -47,7 +48,7 @@ struct headers6 {
 _Static_assert(sizeof(struct headers4) % 8 == 0 && sizeof(struct headers6) % 8 == 0, "words");
 
 /* The window of a SYN, FIN or RST says nothing. */
-enum { TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
+enum { TCP_SYN = 2, TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
 
 struct transport {
 	__u32 ports;
@@ -93,6 +94,36 @@ static __always_inline bool read_words(__u64 *words, const int count, const unsi
 	for (i = 0; i < count; i++)
 		words[i] = word_at(from + i * sizeof(*words));
 	return true;
+}
+
+/*
+ * A SYN. A timer sends it again if no answer came; where it then arrives on this host, the listening socket is here, and
+ * has perhaps no room.
+ */
+static __noinline void note_syn(__u64 flow, bool leaves, bool by_interrupt)
+{
+	__u32 zero = 0;
+	struct wp_socket_search *search = bpf_map_lookup_elem(&socket_search, &zero);
+
+	if (!search)
+		return;
+	if (!leaves)
+		search->came += search->again == flow;
+	else if (by_interrupt)
+		search->again = flow;
+	else if (search->again == flow)
+		search->again = 0;
+}
+
+/*
+ * Whether Nagle's algorithm may have held this data back: less than a segment, and neither TCP_NODELAY nor TCP_CORK is set
+ * (0 in `nonagle`). An acknowledgement lets it go, in the interrupt in which that comes.
+ */
+static __noinline bool is_held_back(struct sk_buff *skb, __u32 len)
+{
+	struct tcp_sock *tcp = (struct tcp_sock *)BPF_CORE_READ(skb, sk);
+
+	return tcp && len < BPF_CORE_READ(tcp, mss_cache) && !BPF_CORE_READ_BITFIELD_PROBED(tcp, nonagle);
 }
 
 static __always_inline int packet(struct sk_buff *skb, __u8 direction, const unsigned char *network)
@@ -158,6 +189,8 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 		r->tcp_flags = bpf_ntohs(transport->offset_flags) & 0xfff;
 		if (!transport->window && (r->tcp_flags & TCP_ONLY_ACK) == TCP_ACK)
 			r->tcp_flags |= WP_WINDOW_CLOSED;
+		if ((r->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
+			note_syn(flow, direction == WP_OUT, context_of(sched));
 	} else {
 		header_len += 8;
 		r->seq = id;
@@ -174,6 +207,8 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 	r->h.tid = current_tid_by_loads();
 	r->flow = flow;
 	r->len = skb->len > header_len ? skb->len - header_len : 0;
+	if (direction == WP_OUT && t.protocol == IPPROTO_TCP && r->len && context_of(sched) && is_held_back(skb, r->len))
+		r->tcp_flags |= WP_HELD_BACK;
 	r->netns = skb->dev->nd_net.net->ns.inum;
 	r->direction = direction;
 	r->spare = 0;

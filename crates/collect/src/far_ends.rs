@@ -1,10 +1,11 @@
 //! The processes able to end the waits in which the asked processes already are: those at the other end of a pipe, of a
-//! FIFO or of a connection within this host, and the holder of a file's lock.
+//! FIFO, of a unix socket or of a connection within this host, and the holder of a file's lock.
 //!
 //! Read once, at the start, while this process still has the rights: a wait that goes on to the end has no event. One
-//! pass over all processes' descriptors finds all the ends. It takes a microsecond for each descriptor, is given up
-//! when it took [`MAX_CPU`], and changes nothing in any process.
+//! pass over all processes' descriptors finds all the ends, and where a unix socket is awaited, a second one. It takes a
+//! microsecond for each descriptor, is given up when it took [`MAX_CPU`], and changes nothing in any process.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -12,13 +13,16 @@ use wakepath_event::NameSpace;
 use wakepath_process::{OpenedObject, Process, processes};
 
 use crate::names::Name;
+use crate::sockets::OpenSocket;
 
 /// The CPU time after which the search is given up.
 const MAX_CPU: Duration = Duration::from_millis(200);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
-/// The descriptors that are read of a set for poll.
+/// The descriptors that are read of a set for poll; a larger set for epoll is not read.
 const MAX_POLLED: u64 = 16;
+/// The descriptors of a process whose sets for epoll are read: the kernel locks a set while it lists it.
+const MAX_DESCRIPTORS: usize = 1000;
 
 /// Something that another process can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,19 +31,27 @@ enum Awaited {
     Bytes(OpenedObject),
     /// Room in a pipe.
     Room(OpenedObject),
-    /// Anything on a socket.
-    Answer(OpenedObject),
+    /// Bytes on a socket (`true`), or room.
+    Answer(OpenedObject, bool),
     /// A file's lock.
     Lock,
+    /// Something else, or not known.
+    Other,
 }
 
 /// The far ends of the waits in which these processes are, and of the waits of the processes there.
-pub(crate) fn far_ends(targets: &[u32]) -> Vec<Name> {
+///
+/// `sockets` finds all processes' sockets within a time, if it can.
+pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec<OpenSocket>>) -> Vec<Name> {
     let began = cpu_time();
     let mut names = Vec::new();
     let mut asked: Vec<u32> = targets.to_vec();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut table = None;
+    let unix = LazyCell::new(|| {
+        let left = MAX_CPU.saturating_sub(cpu_time().saturating_sub(began));
+        sockets(left).unwrap_or_default().into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>()
+    });
     while let Some(pid) = asked.pop() {
         if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
             continue;
@@ -52,9 +64,7 @@ pub(crate) fn far_ends(targets: &[u32]) -> Vec<Name> {
                 table.get_or_insert_with(|| Table::read(|| cpu_time().saturating_sub(began) > MAX_CPU));
             let lines: Vec<String> = match table {
                 None => vec![String::from("unsearched")],
-                Some(table) => {
-                    awaited.iter().filter_map(|one| table.far_end(&process, *one, &mut asked)).collect()
-                }
+                Some(table) => table.lines(&process, &awaited, &unix, &mut asked),
             };
             if !lines.is_empty() {
                 let text = format!("call {} {:#x}\n{}", call.0, call.1, lines.join("\n"));
@@ -102,7 +112,10 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         73 => vec![Awaited::Lock],
         72 if second == 7 || second == 38 => vec![Awaited::Lock],
         // poll and ppoll.
-        7 | 271 => polled(process, first, second.min(MAX_POLLED)),
+        7 | 271 => polled(process, first, second),
+        // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
+        232 | 281 if argument().and(argument()).is_some_and(|ms| ms as i32 == -1) => in_set(process, first),
+        441 if argument().and(argument()) == Some(0) => in_set(process, first),
         _ => Vec::new(),
     };
     Some(((number, first), awaited))
@@ -110,25 +123,39 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
 
 const fn on_object(object: OpenedObject, reads: bool) -> Awaited {
     match (object.is_socket, reads) {
-        (true, _) => Awaited::Answer(object),
+        (true, _) => Awaited::Answer(object, reads),
         (false, true) => Awaited::Bytes(object),
         (false, false) => Awaited::Room(object),
     }
 }
 
-/// The pipes and sockets in an array of `struct pollfd` in the process's memory.
+const POLLIN: u16 = 1;
+
+/// The things in an array of `struct pollfd` in the process's memory.
 fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
-    const POLLIN: u16 = 1;
     const BYTES: u64 = 8;
-    let mut bytes = vec![0; (count * BYTES) as usize];
+    let mut bytes = vec![0; (count.min(MAX_POLLED) * BYTES) as usize];
     let read = process.memory().ok().and_then(|memory| memory.read(array, &mut bytes).ok());
     let entries = bytes.chunks_exact(BYTES as usize).filter(|_| read.is_some());
     let found = entries.filter_map(|entry| {
-        let fd = u32::from_ne_bytes(entry[..4].try_into().ok()?);
+        let fd = i32::from_ne_bytes(entry[..4].try_into().ok()?);
         let events = u16::from_ne_bytes(entry[4..6].try_into().ok()?);
-        Some(on_object(process.object(fd)?, events & POLLIN != 0))
+        // The kernel passes over a negative number.
+        Some(member(process, u32::try_from(fd).ok()?, events & POLLIN != 0))
     });
-    found.collect()
+    found.chain((count > MAX_POLLED).then_some(Awaited::Other)).collect()
+}
+
+/// The things in a set for epoll; none for a large one.
+fn in_set(process: &Process, set: u64) -> Vec<Awaited> {
+    let is_small = process.descriptor_count().is_ok_and(|count| count <= MAX_DESCRIPTORS);
+    let members = u32::try_from(set).ok().filter(|_| is_small).and_then(|set| process.epoll_set(set).ok());
+    let members = members.filter(|members| members.len() <= MAX_POLLED as usize).unwrap_or_default();
+    members.iter().map(|one| member(process, one.number, one.events & u32::from(POLLIN) != 0)).collect()
+}
+
+fn member(process: &Process, fd: u32, reads: bool) -> Awaited {
+    process.object(fd).map_or(Awaited::Other, |object| on_object(object, reads))
 }
 
 /// All processes' pipes and sockets.
@@ -156,16 +183,44 @@ impl Table {
         Some(Self { open, locks: std::fs::read_to_string("/proc/locks").unwrap_or_default() })
     }
 
+    /// A line for each awaited thing about the processes that could end the wait, which are added to `asked`; and a line
+    /// `other`, if there is more. None if no such process is known.
+    fn lines(
+        &self,
+        process: &Process,
+        awaited: &[Awaited],
+        unix: &[OpenSocket],
+        asked: &mut Vec<u32>,
+    ) -> Vec<String> {
+        let far_ends = awaited.iter().map(|one| self.far_end(process, *one, unix, asked));
+        let far_ends: Vec<Option<String>> = far_ends.collect();
+        let has_other = far_ends.contains(&None);
+        let mut lines: Vec<String> = far_ends.into_iter().flatten().collect();
+        if has_other && !lines.is_empty() {
+            lines.push(String::from("other"));
+        }
+        lines
+    }
+
     /// A line about the processes that could end the wait: `writers 31757 31760`. They are added to `asked`.
-    fn far_end(&self, process: &Process, awaited: Awaited, asked: &mut Vec<u32>) -> Option<String> {
+    fn far_end(
+        &self,
+        process: &Process,
+        awaited: Awaited,
+        unix: &[OpenSocket],
+        asked: &mut Vec<u32>,
+    ) -> Option<String> {
         let (kind, found) = match awaited {
             Awaited::Bytes(pipe) => ("writers", self.ends(pipe, |access| access.writes)),
             Awaited::Room(pipe) => ("readers", self.ends(pipe, |access| access.reads)),
-            Awaited::Answer(socket) => {
+            Awaited::Answer(socket, reads) => {
                 let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
-                let (kind, inode) = peer(&tables, socket.inode)?;
-                (kind, self.holders(OpenedObject { inode, ..socket }))
+                match peer(&tables, socket.inode) {
+                    Some((kind, inode)) => (kind, self.holders(OpenedObject { inode, ..socket })),
+                    None => unix_peer(unix, socket.inode, reads)?,
+                }
             }
+            Awaited::Other => return None,
             Awaited::Lock => {
                 let (holder, inode) = lock_holder(&self.locks, process.pid())?;
                 // The kernel names the process by which the lock was taken: it may have ended, and left the lock to a child.
@@ -236,6 +291,26 @@ fn peer(tables: &[Vec<u8>; 2], inode: u64) -> Option<(&'static str, u64)> {
         other.listens && other.local.1 == port && (other.local.0 == address || is_any(other.local.0))
     };
     all.iter().find(listens_there).map(|listener| ("listener", listener.inode))
+}
+
+/// The processes at a unix socket's other end: for bytes its senders, else its receiver. For a connection that no process
+/// has accepted yet, those with the listening socket. `None` if anybody may send to it, or if nothing is known.
+fn unix_peer(sockets: &[OpenSocket], inode: u64, reads: bool) -> Option<(&'static str, BTreeSet<u32>)> {
+    const DATAGRAM: u8 = 2;
+    let own = sockets.iter().find(|socket| socket.inode == inode)?;
+    let those = |is_one: &dyn Fn(&OpenSocket) -> bool| -> BTreeSet<u32> {
+        sockets.iter().filter(|socket| is_one(socket)).map(|socket| socket.process).collect()
+    };
+    if own.protocol == DATAGRAM && reads {
+        let senders = those(&|other| other.peer_inode == inode);
+        return (own.address == 0 && !senders.is_empty()).then_some(("peer", senders));
+    }
+    if own.peer_inode != 0 {
+        return Some(("peer", those(&|other| other.inode == own.peer_inode)));
+    }
+    // A connection that waits to be accepted has the listening socket's name.
+    let listens = |other: &OpenSocket| other.listens() && other.address == own.peer_address;
+    (own.peer_address != 0).then(|| ("listener", those(&listens)))
 }
 
 /// The process by which the lock was taken for which `waiter` waits, and the file's inode number, in the kernel's list: a
@@ -311,6 +386,80 @@ mod tests {
         assert_eq!(peer(&tables, 12), Some(("listener", 22)), "nobody has accepted it");
         assert_eq!([peer(&tables, 13), peer(&tables, 22), peer(&tables, 99)], [None; 3]);
         assert_eq!(peer(&[b"\xff".to_vec(), b"a\nb c d e\n".to_vec()], 11), None);
+    }
+
+    #[test]
+    fn a_unix_socket_has_the_processes_at_its_other_end_or_those_that_listen_for_it() {
+        // Process, inode, the other end's inode, name, the other end's name, type, whether it listens.
+        let sockets = [
+            (1, 10, 11, 0, 0, 1, false),
+            (2, 11, 10, 0, 0, 1, false),
+            (3, 11, 10, 0, 0, 1, false),
+            (4, 20, 0, 0, 77, 1, false),
+            (5, 21, 0, 77, 0, 1, true),
+            (6, 22, 11, 77, 0, 1, false),
+            (7, 30, 31, 0, 0, 2, false),
+            (8, 31, 0, 88, 0, 2, false),
+            (9, 32, 33, 0, 0, 2, false),
+            (10, 33, 32, 0, 0, 2, false),
+            (11, 40, 0, 0, 0, 1, false),
+        ];
+        let sockets = sockets.map(|(process, inode, peer, name, peer_name, kind, listens)| {
+            OpenSocket::unix(process, inode, (peer, peer_name), name, kind, listens)
+        });
+        let of = |inode, reads| {
+            unix_peer(&sockets, inode, reads)
+                .map(|(kind, found)| (kind, found.into_iter().collect::<Vec<_>>()))
+        };
+        assert_eq!(of(10, true), Some(("peer", vec![2, 3])), "two have it open");
+        assert_eq!(of(11, false), Some(("peer", vec![1])), "the connection's own end alone");
+        assert_eq!(of(20, true), Some(("listener", vec![5])), "not the accepted one with that name");
+        assert_eq!(of(30, false), Some(("peer", vec![8])), "room at a datagram's receiver");
+        assert_eq!(of(31, true), None, "anybody may send to a name");
+        assert_eq!((of(32, true), of(30, true)), (Some(("peer", vec![10])), None));
+        assert_eq!((of(40, true), of(99, true)), (None, None), "not connected, not known");
+    }
+
+    #[test]
+    fn something_without_a_known_end_stands_beside_the_ends_and_not_alone() {
+        let table = Table::read(|| false).expect("a table");
+        let own = Process::own().expect("this process");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let object = |fd: i32| own.object(fd as u32).expect("a pipe");
+        let pid = std::process::id();
+        let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
+        let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &[], &mut Vec::new());
+        assert_eq!(lines(&[pipe]), [format!("writers {pid}")]);
+        assert_eq!(lines(&[Awaited::Other, pipe]), [format!("writers {pid}"), String::from("other")]);
+        assert_eq!(lines(&[Awaited::Other]), [""; 0]);
+        drop(writer);
+    }
+
+    #[test]
+    fn a_wait_in_epoll_without_a_time_out_is_for_the_descriptors_in_its_set() {
+        use std::os::fd::AsRawFd as _;
+        let own = Process::own().expect("this process");
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        // SAFETY: the event is a live value, and both descriptors are open.
+        let (set, added) = unsafe {
+            let set = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+            (set, libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, reader.as_raw_fd(), &raw mut event))
+        };
+        assert_eq!(added, 0);
+        let object = own.object(reader.as_raw_fd() as u32).expect("a pipe");
+        let waits = |call: u32, timeout: &str| {
+            awaited(&own, &format!("{call} {set:#x} 0x7f00 0x10 {timeout} 0x0")).map(|(_, awaited)| awaited)
+        };
+        let pipe = Some(vec![Awaited::Bytes(object)]);
+        assert_eq!(waits(232, "0xffffffffffffffff"), pipe);
+        assert_eq!(waits(281, "0xffffffff"), pipe);
+        assert_eq!(waits(441, "0x0"), pipe);
+        for (call, timeout) in [(232, "0x64"), (281, "0x0"), (441, "0x7f00")] {
+            assert_eq!(waits(call, timeout), Some(Vec::new()), "{call} {timeout}");
+        }
+        // SAFETY: closes this test's own descriptor.
+        unsafe { libc::close(set) };
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod session;
 mod signals;
 mod skeleton;
 mod skips;
+mod sockets;
 mod stack_copy;
 mod steal;
 mod unwind_rules;

@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, hangs};
-use wakepath_event::Tid;
+use wakepath_event::{Call, Tid};
 use wakepath_loaded::{FarEndKind, FarEnds, Recorded};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -99,7 +99,8 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
             let children = children(recorded, thread.tgid?);
             (!children.is_empty()).then_some((Way::Child, children)).into_iter().collect()
         }
-        // The ends were looked up at the start. A later wait in the same call has the same ends.
+        // The ends were looked up at the start. A later wait in the same call has the same ends, but not an event loop's.
+        Some(number) if Call::EPOLLS.contains(&number) && !hang.began_before => Vec::new(),
         Some(_) => {
             let ends = recorded.names().far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
             let ends = ends.into_iter().flat_map(|ends| ends.ends);
@@ -257,6 +258,27 @@ mod tests {
         let [polled, other] = ["call 7 0x7ffd\npeer 30", "call 271 0x7ffd\npeer 30"].map(events);
         assert_eq!([count(&polled, 1000), count(&other, 1000)], [1, 0]);
         assert_eq!(count(&polled, 999), 0, "nothing is open before the end");
+    }
+
+    #[test]
+    fn an_event_loop_waits_for_the_ends_in_its_set_until_its_first_wake_up() {
+        let epoll = TRACE.replace("call=1:1", "call=232:1");
+        let words = |trace: &str| {
+            let mut events = wakepath_scenario::text::parse(trace).expect("a trace").events;
+            let place = events.len() - 1;
+            let name = EventKind::Name(NameSpace::FarEnd, 20, b"call 232 0x1\npeer 30".as_slice().into());
+            events.insert(place, event(0, 0, 0, name));
+            let recorded = read(&events);
+            open_chains(&recorded, recorded.with_tid(Tid(20)), recorded.to()).len()
+        };
+        assert_eq!(words(&epoll), 1);
+        let later = "0 c0 idle started\n100 c0 idle switch cat\n120 c0 cat switch idle blocked call=232:1";
+        assert_eq!(words(&epoll.replace("0 c0 idle started", later)), 0, "it may wait for others by now");
+    }
+
+    #[test]
+    fn something_without_a_known_end_leaves_no_process_that_alone_could_end_the_wait() {
+        assert_eq!(words(TRACE, &[(20, "peer 30\nother")], 20), "20 AtStart(Peer) [30], AtStart(Other) []");
     }
 
     #[test]

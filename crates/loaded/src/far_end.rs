@@ -17,6 +17,8 @@ pub enum FarEndKind {
     Holder,
     /// There were too many descriptors to search.
     Unsearched,
+    /// Something else could end the wait, too: it is not known what.
+    Other,
 }
 
 /// The far ends in a thread's wait at the recording's start.
@@ -64,6 +66,7 @@ impl FarEnd {
             "listener" => FarEndKind::Listener,
             "holder" => FarEndKind::Holder,
             "unsearched" => FarEndKind::Unsearched,
+            "other" => FarEndKind::Other,
             _ => return None,
         };
         let numbers = words.take(MAX_PROCESSES).map(|word| word.parse::<u32>().ok());
@@ -81,7 +84,7 @@ mod tests {
     fn each_line_is_a_far_end_and_senseless_lines_are_left_out() {
         let end =
             |kind, processes: &[u32]| FarEnd { kind, processes: processes.iter().map(|p| Tid(*p)).collect() };
-        let all = "call 7 0x1f\nwriters 5 6\nreaders\npeer 7\nlistener 8\nholder 9\nunsearched\nfriends 1\nwriters x\n\n";
+        let all = "call 7 0x1f\nwriters 5 6\nreaders\npeer 7\nlistener 8\nholder 9\nunsearched\nother\nfriends 1\nwriters x\n\n";
         assert_eq!(
             FarEnds::parse(all.as_bytes(), Tid(3)).map(|all| (all.call, all.argument, all.ends)),
             Some((
@@ -94,6 +97,7 @@ mod tests {
                     end(FarEndKind::Listener, &[8]),
                     end(FarEndKind::Holder, &[9]),
                     end(FarEndKind::Unsearched, &[]),
+                    end(FarEndKind::Other, &[]),
                 ]
             ))
         );

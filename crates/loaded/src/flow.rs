@@ -45,6 +45,13 @@ fn is_ephemeral(port: u16) -> bool {
     (32_768..=60_999).contains(&port)
 }
 
+impl Endpoint {
+    /// Whether name servers have this port: DNS over UDP or TCP.
+    pub fn is_name_server(&self) -> bool {
+        self.address.port() == 53 && matches!(self.protocol, 6 | 17)
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
@@ -92,6 +99,11 @@ impl Names {
     pub fn other_direction(&self, flow: FlowId) -> Option<FlowId> {
         let (inside, flow) = self.flows.by_id.get(&flow)?;
         self.flows.by_ends.get(&(*inside, flow.reversed())).copied()
+    }
+
+    /// The host that a flow cannot leave.
+    pub(crate) fn inside(&self, flow: FlowId) -> Option<HostIndex> {
+        self.flows.by_id.get(&flow)?.0
     }
 
     /// A flow's receiver: the sender on its other direction.

@@ -28,7 +28,7 @@ use directory::Directory;
 pub use error::{Error, Kind};
 pub use mapping::{FileId, Mapping, path_through};
 pub use memory::Memory;
-pub use opened::{Access, Opened, OpenedObject};
+pub use opened::{Access, EpollMember, Opened, OpenedObject};
 pub use script::{MAX_SCRIPT_BYTES, script};
 pub use stat::{Stat, Status, cgroup_paths};
 
@@ -161,6 +161,16 @@ impl Process {
     pub fn descriptors(&self) -> Result<Vec<Vec<u8>>, Error> {
         let numbers = self.0.numbers("fdinfo")?;
         Ok(numbers.iter().filter_map(|number| self.0.read(&format!("fdinfo/{number}")).ok()).collect())
+    }
+
+    /// The number of open descriptors.
+    pub fn descriptor_count(&self) -> Result<usize, Error> {
+        Ok(self.0.numbers("fd")?.len())
+    }
+
+    /// The descriptors in a set for epoll.
+    pub fn epoll_set(&self, set: u32) -> Result<Vec<EpollMember>, Error> {
+        Ok(opened::epoll_members(&self.0.read(&format!("fdinfo/{set}"))?))
     }
 
     /// Its open pipes, FIFOs and sockets. Descriptors closed meanwhile are left out.

@@ -35,6 +35,15 @@ pub struct Access {
     pub writes: bool,
 }
 
+/// A descriptor in a set for epoll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpollMember {
+    /// The descriptor's number when it was added.
+    pub number: u32,
+    /// The awaited events (`EPOLLIN` and others).
+    pub events: u32,
+}
+
 pub(crate) fn opened(directory: &Directory) -> Result<Vec<Opened>, Error> {
     let numbers = directory.numbers("fd")?.into_iter();
     Ok(numbers.filter_map(|number| Some(Opened { number, object: object(directory, number)? })).collect())
@@ -70,6 +79,18 @@ pub(crate) fn access(text: &[u8]) -> Option<Access> {
     Some(Access { reads: mode != 1, writes: mode != 0 })
 }
 
+/// The members in a set's `fdinfo`: lines such as `tfd:        5 events:       19 data: …`, the events hexadecimal.
+pub(crate) fn epoll_members(text: &[u8]) -> Vec<EpollMember> {
+    let member = |line: &[u8]| {
+        let line = std::str::from_utf8(line).ok()?;
+        let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+        let number = words.next()?.parse().ok()?;
+        let events = words.next().filter(|word| *word == "events:").and(words.next())?;
+        Some(EpollMember { number, events: u32::from_str_radix(events, 16).ok()? })
+    };
+    text.split(|&byte| byte == b'\n').filter_map(member).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +119,15 @@ mod tests {
         assert!(own.has_inode(inode).expect("its descriptors"));
         drop(file);
         assert!(!own.has_inode(inode).expect("its descriptors"));
+    }
+
+    #[test]
+    fn a_set_for_epoll_has_a_line_for_each_member() {
+        let text = b"pos:\t0\nflags:\t02\ntfd:        5 events:       19 data:                5  pos:0 ino:1 sdev:7\n\
+                     tfd:       12 events: 80000001 data: 0\ntfd: x events: 1\ntfd: 4 event: 1\n\xff\n";
+        let member = |number, events| EpollMember { number, events };
+        assert_eq!(epoll_members(text), [member(5, 0x19), member(12, 0x8000_0001)]);
+        assert_eq!(epoll_members(b""), []);
     }
 
     #[test]

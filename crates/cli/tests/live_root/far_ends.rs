@@ -97,6 +97,68 @@ fn a_connection_within_the_host_names_the_process_at_its_other_end() {
     }
 }
 
+/// Two processes at the ends of a unix socket; `DO` is what the parent does with `a`, the child with `b`.
+const PAIR: &str = "import os, select, socket, time\na, b = socket.socketpair(FAMILY)\nif os.fork() == 0:\n a.close()\n CHILD; os._exit(0)\nb.close()\nPARENT\n";
+
+#[test]
+fn a_unix_socket_names_the_process_at_its_other_end_and_an_idle_pair_is_no_deadlock() {
+    let Some(folder) = place("a hanging unix socket names the process at its other end") else { return };
+    let pair = |family: &str, child: &str, parent: &str| {
+        let text = PAIR.replace("FAMILY", family).replace("CHILD", child).replace("PARENT", parent);
+        let process = python(&folder, &text);
+        let children = format!("/proc/{0}/task/{0}/children", process.0.id());
+        let child = std::fs::read_to_string(children).expect("its child").trim().to_owned();
+        let said = asked(&process, &folder);
+        Command::new("kill").arg(&child).status().expect("kill");
+        (said, child)
+    };
+    let stream = "socket.AF_UNIX, socket.SOCK_STREAM";
+    let full = "[a.send(bytes(99999)) for i in range(99)]";
+    let epoll = "e = select.epoll()\ne.register(a, select.EPOLLIN)\ne.poll()";
+    for (family, child, parent, call) in [
+        (stream, "time.sleep(61)", "a.recv(1)", "recvfrom"),
+        (stream, "time.sleep(61)", full, "sendto"),
+        ("socket.AF_UNIX, socket.SOCK_DGRAM", "time.sleep(61)", "a.recv(1)", "recvfrom"),
+        (stream, "time.sleep(61)", epoll, "epoll_wait"),
+    ] {
+        let (said, child) = pair(family, child, parent);
+        let expected = format!("whose other end python3 ({child}) has");
+        assert!(said.contains(&format!("in {call}")) && said.contains(&expected), "{call}: {said}");
+        assert!(said.contains("s in clock_nanosleep"), "what that waits for: {said}");
+        assert!(!said.contains("deadlock") && !said.contains("wait for each other"), "{said}");
+    }
+    // Both are idle: each may be woken by other descriptors, or is healthy.
+    let (said, child) = pair(stream, "b.recv(1)", "a.recv(1)");
+    assert!(said.contains(&format!("whose other end python3 ({child}) has")), "{said}");
+    assert!(!said.contains("deadlock"), "{said}");
+    // A second process has the other end: nobody alone could end the wait.
+    let (said, _) = pair(stream, "os.fork(); time.sleep(61)", "a.recv(1)");
+    assert!(said.contains(") and python3 (") && !said.contains("in clock_nanosleep"), "{said}");
+    // An event loop with a time-out is idle, and a set with something else may be woken by that.
+    let (said, _) =
+        pair(stream, "time.sleep(61)", "e = select.epoll()\ne.register(a, select.EPOLLIN)\ne.poll(30)");
+    assert!(!said.contains("whose other end"), "{said}");
+    let more = "r = os.eventfd(0)\ne = select.epoll()\ne.register(a, select.EPOLLIN)\ne.register(r, select.EPOLLIN)\ne.poll()";
+    let (said, _) = pair(stream, "time.sleep(61)", more);
+    assert!(said.contains("has and something whose other end is not known"), "{said}");
+    assert!(!said.contains("in clock_nanosleep"), "{said}");
+}
+
+#[test]
+fn a_connection_to_a_unix_socket_that_nobody_accepted_names_the_listener() {
+    let Some(folder) = place("a unix connection without accept names the listener") else { return };
+    let listener = python(
+        &folder,
+        "import socket, time\ns = socket.socket(socket.AF_UNIX)\ns.bind('s')\ns.listen(5)\ntime.sleep(61)\n",
+    );
+    let said = asked(
+        &python(&folder, "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('s')\ns.recv(9)\n"),
+        &folder,
+    );
+    let expected = format!("on a connection that python3 ({}) has not accepted", listener.0.id());
+    assert!(said.contains(&expected), "{said}");
+}
+
 #[test]
 fn a_lock_of_a_file_names_its_holder_and_its_child_and_a_free_lock_nobody() {
     let Some(folder) = place("a hanging flock names the holder") else { return };

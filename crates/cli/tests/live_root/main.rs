@@ -12,6 +12,7 @@ mod deaths;
 mod doctor;
 mod epolls;
 mod far_ends;
+mod far_processes;
 mod gave_up;
 mod go;
 mod hang;

@@ -163,6 +163,7 @@ impl Documents<'_> {
                 Way::AtStart(FarEndKind::Listener) => "listener",
                 Way::AtStart(FarEndKind::Holder) => "holder",
                 Way::AtStart(FarEndKind::Unsearched) => "unsearched",
+                Way::AtStart(FarEndKind::Other) => "other",
             },
             pids: pids.iter().map(|pid| pid.number()).collect(),
         };

@@ -69,10 +69,7 @@ fn ends(recorded: &Recorded, wait: &OpenEnd, at: Stamp<Reference>) -> String {
 }
 
 fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -> String {
-    let name = |process: &Tid| match recorded.leader(*process, at) {
-        Some(leader) => wording::who(recorded, &recorded.thread_at(leader, at)),
-        None => format!("process {process}"),
-    };
+    let name = |process: &Tid| wording::process(recorded, *process, at);
     let names: Vec<String> = processes.iter().take(NAMED).map(name).collect();
     let who = match processes.len().checked_sub(NAMED) {
         Some(more @ 1..) => format!("{} and {more} more", names.join(", ")),
@@ -83,6 +80,7 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
         Way::AtStart(FarEndKind::Unsearched) => {
             String::from("(who has its other end was not searched: too many descriptors)")
         }
+        Way::AtStart(FarEndKind::Other) => String::from("something whose other end is not known"),
         Way::AtStart(FarEndKind::Writers) if processes.is_empty() => String::from("that no process writes"),
         Way::AtStart(FarEndKind::Readers) if processes.is_empty() => String::from("that no process reads"),
         Way::AtStart(FarEndKind::Writers) => format!("that {who} {}", verb("writes", "write")),
@@ -190,6 +188,7 @@ mod tests {
                 "that cat (20), curl (30), server (40) and 1 more write"
             );
             assert!(words(FarEndKind::Unsearched, &[]).contains("not searched"));
+            assert_eq!(words(FarEndKind::Other, &[]), "something whose other end is not known");
             let child = |processes: &[Tid]| end(answer.recorded, Way::Child, processes, answer.to);
             assert_eq!(child(&[Tid(20)]), "for its child cat (20)");
             assert_eq!(child(&[Tid(20), Tid(30)]), "for any of its 2 children: cat (20) and curl (30)");

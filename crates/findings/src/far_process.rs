@@ -1,0 +1,365 @@
+//! The process at a local connection's other end, while a row's threads waited for its answer, and its activity instead.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::{Responsible, Segment, SegmentKind};
+use wakepath_event::{BlockedState, FlowId, Tid};
+use wakepath_loaded::{AcceptQueue, CallName, Receiver, ReceiverKind};
+use wakepath_wait_graph::{ThreadIndex, ThreadState, TimerPurpose};
+
+use crate::rows::segments_in_row;
+use crate::{Evidence, Expected, Row, RowKey};
+
+/// The processes at a connection's other end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarProcess {
+    /// The processes; never empty.
+    pub processes: Vec<Tid>,
+    /// Their socket's kind, if a search through all descriptors found it; else they were seen with the connection.
+    pub socket: Option<ReceiverKind>,
+    /// When the search found them.
+    pub seen: Option<Stamp<Reference>>,
+    /// The listening socket's full queue, and when it was seen.
+    pub full: Option<(AcceptQueue, Stamp<Reference>)>,
+    /// The process's activity for more than half the wait; `None` for several activities, or if several threads might have
+    /// had to answer.
+    pub did: Option<Doing>,
+}
+
+/// A thread's activity for most of a time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doing {
+    /// It had a CPU.
+    Ran,
+    /// It waited for a CPU.
+    WaitedForCpu,
+    /// A cgroup's CPU limit kept it from running.
+    Throttled,
+    /// It slept, in this call.
+    Slept(CallName),
+    /// It waited in this call.
+    Waited(CallName),
+    /// A signal had stopped it.
+    Stopped,
+}
+
+/// The flow from the waiting end to the other end, for a segment's connection.
+fn awaited_flow(evidence: &Evidence<'_>, segment: &Segment) -> Option<FlowId> {
+    let names = evidence.recorded.names();
+    match (segment.kind, Responsible::from(&segment.cause)) {
+        (_, Responsible::SentByTimer { flow, purpose }) => match purpose {
+            TimerPurpose::Syn { .. } | TimerPurpose::WindowProbe | TimerPurpose::Nagle => Some(flow),
+            _ => names.other_direction(flow),
+        },
+        (SegmentKind::Network, Responsible::Flow(Some(flow))) => names.other_direction(flow),
+        (SegmentKind::Timer, Responsible::Timer) | (SegmentKind::Unknown, Responsible::StillWaiting) => {
+            names.socket(evidence.recorded.segment_call_key(segment)?)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a row's threads waited for another end without an answer.
+const fn is_for_another_end(key: &RowKey) -> bool {
+    matches!(
+        key,
+        RowKey::SentByTimer(..)
+            | RowKey::TimedOut(Expected::Answer | Expected::Room | Expected::Input)
+            | RowKey::Window(..)
+            | RowKey::Network(_)
+            | RowKey::StillWaiting
+    )
+}
+
+/// The process at the other end, for the connection with more than half a row's time; `None` if not local, or not known.
+pub(crate) fn far_process(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<FarProcess> {
+    if !is_for_another_end(key) {
+        return None;
+    }
+    let mut flows: BTreeMap<FlowId, (u64, Longest)> = BTreeMap::new();
+    segments_in_row(evidence, key, |segment| {
+        if let Some(flow) = awaited_flow(evidence, segment) {
+            let (ns, longest) = flows.entry(flow).or_default();
+            *ns += segment.to.since(segment.from);
+            longest.add(segment);
+        }
+    });
+    let (flow, (ns, longest)) = flows.into_iter().max_by_key(|&(flow, (ns, _))| (ns, Reverse(flow)))?;
+    // Each question to a name server has its own socket: then the longest speaks for all.
+    let is_most = ns > row.total_ns / 2 || matches!(key, RowKey::TimedOut(_));
+    let (from, to) = longest.0.filter(|_| is_most)?;
+    let found = Found::new(evidence, flow, from, to)?;
+    // It had answered.
+    let has_answered = matches!(key, RowKey::SentByTimer(_, TimerPurpose::Nagle));
+    let thread = found.thread.filter(|_| !has_answered);
+    let did = thread.and_then(|thread| doing(evidence, thread, from, to));
+    Some(FarProcess { did, ..found.process })
+}
+
+/// The longest segment's beginning and end.
+#[derive(Debug, Clone, Copy, Default)]
+struct Longest(Option<(Stamp<Reference>, Stamp<Reference>)>);
+
+impl Longest {
+    fn add(&mut self, segment: &Segment) {
+        let length = |(from, to): (Stamp<Reference>, Stamp<Reference>)| to.since(from);
+        let new = (segment.from, segment.to);
+        if self.0.is_none_or(|longest| length(longest) < length(new)) {
+            self.0 = Some(new);
+        }
+    }
+}
+
+/// A connection's other end, and the answering thread, if known.
+struct Found {
+    process: FarProcess,
+    thread: Option<ThreadIndex>,
+}
+
+impl Found {
+    fn new(
+        evidence: &Evidence<'_>,
+        flow: FlowId,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<Self> {
+        let (recorded, graph) = (evidence.recorded, evidence.recorded.graph());
+        let names = recorded.names();
+        let [began, ended] = [from, to].map(|at| Stamp::<Local>::from_ns(at.ns()));
+        let readings = names.receivers(flow, began, ended);
+        let back = names.other_direction(flow);
+        // Names have the events' stamps, which are the graph's.
+        let reference = |at: Stamp<Local>| Stamp::from_ns(at.ns());
+        // A reading from before the wait says nothing about the queue in it.
+        let full = readings.iter().find_map(|reading| {
+            let queue =
+                reading.queue.filter(|queue| queue.is_full() && began <= reading.at && reading.at <= ended);
+            queue.map(|queue| (queue, reference(reading.at)))
+        });
+        let named = readings.into_iter().rfind(|reading| !reading.processes.is_empty());
+        let sender = back.and_then(|back| graph.data_sender(back, to));
+        let its_process = || sender.and_then(|thread| graph.thread(thread).tgid());
+        let process = match named {
+            Some(Receiver { at, kind, processes, .. }) => {
+                FarProcess { processes, socket: Some(kind), seen: Some(reference(at)), full, did: None }
+            }
+            None => {
+                let process = names.receiver(flow)?.process.or_else(its_process)?;
+                FarProcess { processes: vec![process], socket: None, seen: None, full, did: None }
+            }
+        };
+        let thread = match process.processes.as_slice() {
+            [only] => {
+                let has_sent = sender.filter(|thread| graph.thread(*thread).tgid() == Some(*only));
+                has_sent.or_else(|| only_thread(evidence, *only, from, to))
+            }
+            _ => None,
+        };
+        Some(Self { process, thread })
+    }
+}
+
+/// A process's only thread in a time; `None` for several threads.
+fn only_thread(
+    evidence: &Evidence<'_>,
+    process: Tid,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Option<ThreadIndex> {
+    let threads = evidence.recorded.graph().threads();
+    let mut threads = threads
+        .filter(|(_, thread)| thread.tgid() == Some(process) && thread.first <= to && from <= thread.last);
+    match (threads.next(), threads.next()) {
+        (Some((only, _)), None) => Some(only),
+        _ => None,
+    }
+}
+
+/// A thread's activity for more than half a time.
+fn doing(
+    evidence: &Evidence<'_>,
+    thread: ThreadIndex,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Option<Doing> {
+    let (recorded, graph) = (evidence.recorded, evidence.recorded.graph());
+    let tgid = graph.thread(thread).tgid();
+    let mut times: BTreeMap<Doing, u64> = BTreeMap::new();
+    for interval in graph.state_intervals(thread).overlapping(from, to) {
+        let state = match interval.state {
+            ThreadState::Running { .. } => Doing::Ran,
+            ThreadState::Runnable { .. } => Doing::WaitedForCpu,
+            ThreadState::Throttled { .. } => Doing::Throttled,
+            ThreadState::Blocked(_) => match graph.wait(&interval) {
+                Some(wait) if wait.state == Some(BlockedState::Stopped) => Doing::Stopped,
+                Some(wait) => {
+                    let Some(call) = wait.call else { continue };
+                    let at = Stamp::<Local>::from_ns(interval.to.min(to).ns());
+                    let key = recorded.names().call_key(&call, tgid, at);
+                    let name = recorded.names().spell(key);
+                    if key.is_sleep() { Doing::Slept(name) } else { Doing::Waited(name) }
+                }
+                None => continue,
+            },
+            ThreadState::Unknown(_) => continue,
+        };
+        *times.entry(state).or_default() += interval.to.min(to).since(interval.from.max(from));
+    }
+    let (most, ns) = times.into_iter().max_by_key(|(_, ns)| *ns)?;
+    (ns > to.since(from) / 2).then_some(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_critical_path::{Window, active};
+    use wakepath_event::{Event, EventKind, NameSpace};
+    use wakepath_loaded::testing::{event, file, read};
+    use wakepath_loaded::{Recorded, Sampled, Stacks};
+
+    /// A client's SYN is answered when it is sent again; the server, which `DOES` something, has the listening socket.
+    const SYN: &str = "
+        thread client tid=10
+        thread server tid=20
+        flow there 127.0.0.1:40000 > 127.0.0.1:80
+        flow back 127.0.0.1:80 > 127.0.0.1:40000
+        0 c0 idle started
+        0 c0 idle switch client
+        0 c1 idle switch server
+        5 c1 server DOES
+        20 c0 client out there seq=0 flags=2
+        21 c0 client/net_rx in there seq=0 flags=2
+        30 c0 client switch idle blocked call=42:3
+        1030 c0 idle/soft_timer out there seq=0 flags=2
+        1031 c0 idle/net_rx in there seq=0 flags=2
+        1032 c0 idle/net_rx out back seq=0 ack=1 flags=18
+        1033 c0 idle/net_rx in back seq=0 ack=1 flags=18
+        1034 c0 idle/net_rx waking client
+        1040 c0 idle switch client
+        1100 c0 client stopped
+    ";
+    const SLEEPS: &str = "switch idle blocked call=230:0";
+
+    /// A client's question has no answer within its time-out.
+    const RECEIVE: &str = "
+        thread client tid=10
+        thread server tid=20
+        flow there 127.0.0.1:40000 > 127.0.0.1:80
+        flow back 127.0.0.1:80 > 127.0.0.1:40000
+        0 c0 idle started
+        0 c0 idle switch client
+        0 c1 idle switch server
+        2 c1 server out back seq=1 len=4
+        3 c1 server/net_rx in back seq=1 len=4
+        5 c1 server DOES
+        20 c0 client out there seq=1 len=4
+        21 c0 client/net_rx in there seq=1 len=4
+        30 c0 client switch idle blocked call=45:3
+        1030 c0 idle/timer waking client
+        1040 c0 idle switch client
+        1100 c0 client stopped
+    ";
+
+    fn recorded(trace: &str, does: &str, names: &[(u64, &str)]) -> Recorded {
+        let mut events =
+            wakepath_scenario::text::parse(&trace.replace("DOES", does)).expect("a trace").events;
+        let there = events.iter().find_map(|event| match &event.kind {
+            EventKind::Flow(id, _) => Some(id.0),
+            _ => None,
+        });
+        let there = there.expect("a flow");
+        let socket = event(25, 0, 10, file(10, 3, 0o140_777, Some(there), ""));
+        let names = names.iter().map(|(at, text)| {
+            event(*at, 0, 0, EventKind::Name(NameSpace::Receiver, there, text.as_bytes().into()))
+        });
+        let more: Vec<Event> = names.chain([socket]).collect();
+        events.extend(more);
+        events.sort_by_key(|event| event.at);
+        read(&events)
+    }
+
+    /// The far process in the largest row on the client's path.
+    fn far(recorded: &Recorded) -> Option<FarProcess> {
+        let thread = recorded.with_tid(Tid(10))[0];
+        let window = Window { thread, from: recorded.graph().from(), to: Stamp::from_ns(1100) };
+        let path = active(recorded.graph(), window);
+        let (stacks, sampled) = (Stacks::default(), Sampled::default());
+        let evidence = Evidence { recorded, path: &path, stacks: &stacks, sampled: &sampled };
+        let rows = crate::rows(&evidence);
+        let all = rows.iter().filter(|(_, row)| row.far.is_some()).count();
+        assert!(all <= 1 && (all == 0 || rows[0].1.far.is_some()), "the awaited end alone");
+        rows[0].1.far.clone()
+    }
+
+    /// It as text: `20 Listening seen 500 full 500, Slept`.
+    fn words(trace: &str, does: &str, names: &[(u64, &str)]) -> String {
+        let Some(found) = far(&recorded(trace, does, names)) else { return String::new() };
+        let processes: Vec<u32> = found.processes.iter().map(|process| process.0).collect();
+        let socket = found.socket.map_or(String::new(), |socket| format!(" {socket:?}"));
+        let seen = found.seen.map_or(String::new(), |at| format!(" seen {}", at.ns()));
+        let full = found.full.map_or(String::new(), |(_, at)| format!(" full {}", at.ns()));
+        let did = match found.did {
+            None => "?".to_owned(),
+            Some(Doing::Slept(call)) => format!("Slept {}", call.number),
+            Some(Doing::Waited(call)) => format!("Waited {}", call.number),
+            Some(other) => format!("{other:?}"),
+        };
+        format!("{processes:?}{socket}{seen}{full}, {did}")
+    }
+
+    #[test]
+    fn a_syn_without_an_answer_has_the_listening_process_and_its_full_queue_if_seen_meanwhile() {
+        const FULL: &str = "listening waiting=2 room=1 dropped=3 20";
+        const ROOM: &str = "listening waiting=1 room=1 dropped=3 20";
+        let words = |names: &[(u64, &str)]| words(SYN, SLEEPS, names);
+        assert_eq!(words(&[(500, FULL)]), "[20] Listening seen 500 full 500, Slept 230");
+        assert_eq!(words(&[(500, ROOM)]), "[20] Listening seen 500, Slept 230");
+        assert_eq!(words(&[(500, FULL), (900, ROOM)]), "[20] Listening seen 900 full 500, Slept 230");
+        // Before and behind the wait, another was full.
+        assert_eq!(words(&[(10, FULL)]), "[20] Listening seen 10, Slept 230");
+        assert_eq!(words(&[(1050, FULL)]), "[20] Listening seen 1050, Slept 230");
+        assert_eq!(words(&[]), "", "nobody knows");
+        assert_eq!(words(&[(500, "listening 20 21")]), "[20, 21] Listening seen 500, ?");
+        assert_eq!(words(&[(500, "listening")]), "", "no process has it");
+    }
+
+    #[test]
+    fn an_activity_took_more_than_half_the_wait() {
+        let did = |does: &str| {
+            let text = words(SYN, does, &[(500, "listening 20")]);
+            text.split_once(", ").expect("a process").1.to_owned()
+        };
+        assert_eq!(did(SLEEPS), "Slept 230");
+        assert_eq!(did("rename server s"), "Ran");
+        assert_eq!(did("switch idle blocked call=202:0x1000"), "Waited 202");
+        assert_eq!(did("switch idle blocked=stopped"), "Stopped");
+        assert_eq!(did("switch idle runnable"), "WaitedForCpu");
+        let until =
+            |ns: u64| did(&format!("{SLEEPS}\n{ns} c1 idle/timer waking server\n{ns} c1 idle switch server"));
+        // The wait lasts from 30 to 1030.
+        assert_eq!([until(529), until(530), until(531)], ["Ran", "?", "Slept 230"]);
+    }
+
+    #[test]
+    fn among_several_threads_the_sender_on_the_connection_has_to_answer() {
+        let with_pool = |trace: &str| trace.replace("flow there", "thread pool tid=21 tgid=20\nflow there");
+        let reading = [(500, "connected 20")];
+        assert_eq!(words(RECEIVE, SLEEPS, &reading), "[20] Connected seen 500, Slept 230");
+        assert_eq!(words(&with_pool(RECEIVE), SLEEPS, &reading), "[20] Connected seen 500, Slept 230");
+        assert_eq!(words(&with_pool(SYN), SLEEPS, &[(500, "listening 20")]), "[20] Listening seen 500, ?");
+        // Without a search, the sender's process has the other end.
+        assert_eq!(words(RECEIVE, SLEEPS, &[]), "[20], Slept 230");
+        assert_eq!(words(RECEIVE, SLEEPS, &[(500, "connected 33")]), "[33] Connected seen 500, ?");
+    }
+
+    #[test]
+    fn an_answer_in_time_leaves_nobody_to_blame() {
+        let answered = RECEIVE.replace(
+            "1030 c0 idle/timer waking client",
+            "1028 c1 server out back seq=5 len=4\n1029 c1 server/net_rx in back seq=5 len=4\n1030 c1 server/net_rx waking client",
+        );
+        assert_eq!(words(&answered, "rename server s", &[(500, "connected 20")]), "");
+    }
+}
