@@ -11,7 +11,6 @@
  */
 #include "current.bpf.h"
 #include "flow.bpf.h"
-#include "sockets.bpf.h"
 #include "thread_context.bpf.h"
 
 #define FLOW_CACHE 1024
@@ -48,7 +47,7 @@ struct headers6 {
 _Static_assert(sizeof(struct headers4) % 8 == 0 && sizeof(struct headers6) % 8 == 0, "words");
 
 /* The window of a SYN, FIN or RST says nothing. */
-enum { TCP_SYN = 2, TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
+enum { TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
 
 struct transport {
 	__u32 ports;
@@ -94,25 +93,6 @@ static __always_inline bool read_words(__u64 *words, const int count, const unsi
 	for (i = 0; i < count; i++)
 		words[i] = word_at(from + i * sizeof(*words));
 	return true;
-}
-
-/*
- * A SYN. A timer sends it again if no answer came; where it then arrives on this host, the listening socket is here, and
- * has perhaps no room.
- */
-static __noinline void note_syn(__u64 flow, bool leaves, bool by_interrupt)
-{
-	__u32 zero = 0;
-	struct wp_socket_search *search = bpf_map_lookup_elem(&socket_search, &zero);
-
-	if (!search)
-		return;
-	if (!leaves)
-		search->came += search->again == flow;
-	else if (by_interrupt)
-		search->again = flow;
-	else if (search->again == flow)
-		search->again = 0;
 }
 
 /*
@@ -189,8 +169,6 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 		r->tcp_flags = bpf_ntohs(transport->offset_flags) & 0xfff;
 		if (!transport->window && (r->tcp_flags & TCP_ONLY_ACK) == TCP_ACK)
 			r->tcp_flags |= WP_WINDOW_CLOSED;
-		if ((r->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
-			note_syn(flow, direction == WP_OUT, context_of(sched));
 	} else {
 		header_len += 8;
 		r->seq = id;

@@ -3,8 +3,17 @@
  * All processes' open sockets, in one pass over their descriptors: to name the process at the other end of a connection
  * within this host, and to see whether a listening socket has room. Nothing is changed in any process.
  */
-#include "sockets.bpf.h"
 #include "flow.bpf.h"
+#include "ring.bpf.h"
+#include "sockets.h"
+
+/* The time until which the search may go on, ns; it sets the time to 0 when it gives up. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} search_until SEC(".maps");
 
 enum { LISTENING = 10 };
 
@@ -53,21 +62,21 @@ int sockets(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct wp_socket_search *search;
 	struct wp_open_socket r = {};
 	struct socket *socket;
 	__u16 family;
 	struct sock *sk;
 	__u32 zero = 0;
+	__u64 *until;
 
 	if (!task || !file)
 		return 0;
-	search = bpf_map_lookup_elem(&socket_search, &zero);
-	if (!search || !search->until)
+	until = bpf_map_lookup_elem(&search_until, &zero);
+	if (!until || !*until)
 		return 0;
 	/* A clock for each descriptor would take as long as all else. */
-	if (ctx->fd % 64 == 0 && bpf_ktime_get_ns() > search->until) {
-		search->until = 0;
+	if (ctx->fd % 64 == 0 && bpf_ktime_get_ns() > *until) {
+		*until = 0;
 		return 0;
 	}
 	if ((file->f_inode->i_mode & S_IFMT) != S_IFSOCK)

@@ -28,12 +28,4 @@ struct wp_open_socket {
 };
 _Static_assert(sizeof(struct wp_open_socket) == 96, "open_socket");
 
-/* The search for sockets, and its reason. */
-struct wp_socket_search {
-	__u64 until; /* ns; the search gives up behind it, and sets it to 0 */
-	__u64 again; /* the flow of the last SYN that a timer sent again */
-	__u64 came;  /* how often such a SYN arrived on this host */
-};
-_Static_assert(sizeof(struct wp_socket_search) == 24, "socket_search");
-
 #endif

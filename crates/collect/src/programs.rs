@@ -410,21 +410,13 @@ impl<'obj> Programs<'obj> {
 
     /// All processes' open sockets; `None` if that takes longer than `time`, or the kernel refuses.
     pub(crate) fn sockets(&self, time: Duration) -> Option<Vec<OpenSocket>> {
-        let search = &self.skeleton.maps.socket_search;
-        let words = search.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let until = clocks::now().ns().saturating_add(time.as_nanos() as u64);
-        let started = [&until.to_ne_bytes()[..], words.get(8..)?].concat();
-        search.update(&0_u32.to_ne_bytes(), &started, MapFlags::ANY).ok()?;
+        let map = &self.skeleton.maps.search_until;
+        let (key, until) = (0_u32.to_ne_bytes(), clocks::now().ns().saturating_add(time.as_nanos() as u64));
+        map.update(&key, &until.to_ne_bytes(), MapFlags::ANY).ok()?;
         let found = run_iterator(self.skeleton.object(), "sockets").ok()?;
-        let words = search.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let left = map.lookup(&key, MapFlags::ANY).ok()??;
         // It gives up by taking the time away.
-        (word(&words, 0) == until).then(|| OpenSocket::read_all(&found))
-    }
-
-    /// How often a SYN arrived on this host that had been sent before.
-    pub(crate) fn syns_again(&self) -> u64 {
-        let words = self.skeleton.maps.socket_search.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        words.ok().flatten().map_or(0, |words| word(&words, 16))
+        (word(&left, 0) == until).then(|| OpenSocket::read_all(&found))
     }
 
     /// The counts of our programs' runs that the kernel skipped so far.

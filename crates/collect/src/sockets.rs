@@ -1,8 +1,8 @@
 //! The processes with the far ends of connections within this host, and whether a listening socket has room: read while
 //! the recording runs, since neither has an event.
 //!
-//! One pass over all processes' descriptors finds all sockets. A pass comes when connections are new, when a SYN arrived
-//! that had no answer before, and at the end. All passes together take at most [`MAX_TIME`], the last as much again.
+//! One pass over all processes' descriptors finds all sockets. A pass comes when connections are new, and at the end. All
+//! passes together take at most [`MAX_TIME`], the last as much again.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -18,9 +18,7 @@ pub(crate) const MAX_TIME: Duration = Duration::from_millis(200);
 /// The age of a connection whose far end is looked up: shorter ones are waited for by nobody for long.
 const MIN_AGE: Duration = Duration::from_millis(250);
 /// The shortest time between two passes.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// The same where a SYN had no answer: the socket's state is that of the moment.
-const AGAIN_INTERVAL: Duration = Duration::from_millis(200);
+const INTERVAL: Duration = Duration::from_millis(500);
 /// The connections remembered, to bound the memory; older ones are forgotten.
 const MAX_FLOWS: usize = 4096;
 /// The processes named at an end.
@@ -196,8 +194,6 @@ pub(crate) struct Sockets {
     new: usize,
     last: Option<Instant>,
     spent: Duration,
-    /// How often a SYN came again, at the last pass.
-    came: u64,
 }
 
 impl Sockets {
@@ -222,17 +218,16 @@ impl Sockets {
         if self.flows.is_empty() || self.spent >= MAX_TIME {
             return Vec::new();
         }
-        let (now, came) = (Instant::now(), programs.syns_again());
-        let has_waited = |least| self.last.is_none_or(|last| now.duration_since(last) >= least);
-        let again = came > self.came && has_waited(AGAIN_INTERVAL);
+        let now = Instant::now();
+        let has_waited = self.last.is_none_or(|last| now.duration_since(last) >= INTERVAL);
         let first = self.flows.iter().rev().take(self.new).next_back();
         let is_old = first.is_some_and(|first| now.duration_since(first.since) >= MIN_AGE);
-        if !again && !(is_old && has_waited(INTERVAL)) {
+        if !is_old || !has_waited {
             return Vec::new();
         }
         let names = self.pass(programs, MAX_TIME - self.spent);
         self.spent += now.elapsed();
-        (self.last, self.came) = (Some(Instant::now()), came);
+        self.last = Some(Instant::now());
         names
     }
 
