@@ -12,6 +12,7 @@ use std::time::Duration;
 use wakepath_event::NameSpace;
 use wakepath_process::{OpenedObject, Process, processes};
 
+use crate::file_locks::{FileLock, awaited_lock};
 use crate::names::Name;
 use crate::sockets::OpenSocket;
 
@@ -62,12 +63,13 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
             // Most processes wait for nothing that another process gives: then nothing is searched.
             let table =
                 table.get_or_insert_with(|| Table::read(|| cpu_time().saturating_sub(began) > MAX_CPU));
-            let lines: Vec<String> = match table {
-                None => vec![String::from("unsearched")],
+            let (lines, are_all) = match table {
+                None => (vec![String::from("unsearched")], false),
                 Some(table) => table.lines(&process, &awaited, &unix, &mut asked),
             };
             if !lines.is_empty() {
-                let text = format!("call {} {:#x}\n{}", call.0, call.1, lines.join("\n"));
+                let all = if call.has_time_out || !are_all { "" } else { " all" };
+                let text = format!("call {} {:#x}{all}\n{}", call.number, call.argument, lines.join("\n"));
                 names.push((NameSpace::FarEnd, tid.into(), text.into_bytes().into()));
             }
         }
@@ -81,8 +83,15 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A system call's number and first argument.
-type BlockedCall = (u32, u64);
+/// The system call in which a thread is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct BlockedCall {
+    number: u32,
+    /// Its first argument.
+    argument: u64,
+    /// A time-out may end it.
+    has_time_out: bool,
+}
 
 /// The process's threads that wait for something which another process can give, with their calls.
 fn waits(process: &Process) -> Vec<(u32, BlockedCall, Vec<Awaited>)> {
@@ -99,26 +108,32 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
     let mut words = text.split_whitespace();
     let number: u32 = words.next()?.parse().ok()?;
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (first, second) = (argument()?, argument()?);
+    let (first, second, third) = (argument()?, argument()?, argument());
+    let mut fourth = || third.and_then(|_| argument());
     let object = |reads: bool| -> Vec<Awaited> {
         let object = u32::try_from(first).ok().and_then(|fd| process.object(fd));
         object.into_iter().map(|object| on_object(object, reads)).collect()
     };
-    let awaited = match number {
-        // read, readv, recvfrom, recvmsg; write, writev, sendto, sendmsg.
-        0 | 19 | 45 | 47 => object(true),
-        1 | 20 | 44 | 46 => object(false),
+    let for_ever = |ms: u64| ms as i32 == -1;
+    let (awaited, has_time_out) = match number {
+        // read, readv, write, writev: on a socket they may have a time-out.
+        0 | 19 => (object(true), false),
+        1 | 20 => (object(false), false),
+        // recvfrom, recvmsg; sendto, sendmsg.
+        45 | 47 => (object(true), true),
+        44 | 46 => (object(false), true),
         // flock; fcntl with F_SETLKW and F_OFD_SETLKW.
-        73 => vec![Awaited::Lock],
-        72 if second == 7 || second == 38 => vec![Awaited::Lock],
+        73 => (vec![Awaited::Lock], false),
+        72 if second == 7 || second == 38 => (vec![Awaited::Lock], false),
         // poll and ppoll.
-        7 | 271 => polled(process, first, second),
+        7 => (polled(process, first, second), !third.is_some_and(for_ever)),
+        271 => (polled(process, first, second), third != Some(0)),
         // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
-        232 | 281 if argument().and(argument()).is_some_and(|ms| ms as i32 == -1) => in_set(process, first),
-        441 if argument().and(argument()) == Some(0) => in_set(process, first),
-        _ => Vec::new(),
+        232 | 281 if fourth().is_some_and(for_ever) => (in_set(process, first), false),
+        441 if fourth() == Some(0) => (in_set(process, first), false),
+        _ => (Vec::new(), true),
     };
-    Some(((number, first), awaited))
+    Some((BlockedCall { number, argument: first, has_time_out }, awaited))
 }
 
 const fn on_object(object: OpenedObject, reads: bool) -> Awaited {
@@ -159,16 +174,28 @@ fn member(process: &Process, fd: u32, reads: bool) -> Awaited {
 }
 
 /// All processes' pipes and sockets.
-struct Table {
+struct Table<E> {
     /// The processes and descriptors that have an object open.
     open: HashMap<OpenedObject, Vec<(u32, u32)>>,
     /// The kernel's list of locks.
     locks: String,
+    /// The device of all pipes without a name, which no process can open.
+    pipes: Option<u64>,
+    /// Says when a search has to be given up.
+    is_enough: E,
 }
 
-impl Table {
+/// The processes able to give an awaited thing.
+struct FarEnd {
+    kind: &'static str,
+    processes: BTreeSet<u32>,
+    /// No other process can, nor can another get to it.
+    are_all: bool,
+}
+
+impl<E: Fn() -> bool> Table<E> {
     /// `None` if `is_enough` says so first.
-    fn read(is_enough: impl Fn() -> bool) -> Option<Self> {
+    fn read(is_enough: E) -> Option<Self> {
         let mut open: HashMap<OpenedObject, Vec<(u32, u32)>> = HashMap::new();
         for pid in processes() {
             if is_enough() {
@@ -180,58 +207,85 @@ impl Table {
                 open.entry(one.object).or_default().push((pid, one.number));
             }
         }
-        Some(Self { open, locks: std::fs::read_to_string("/proc/locks").unwrap_or_default() })
+        let pipes = rustix::pipe::pipe().and_then(|(reader, _)| rustix::fs::fstat(reader));
+        let pipes = pipes.ok().map(|pipe| pipe.st_dev);
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        Some(Self { open, locks, pipes, is_enough })
     }
 
     /// A line for each awaited thing about the processes that could end the wait, which are added to `asked`; and a line
-    /// `other`, if there is more. None if no such process is known.
+    /// `other`, if there is more. None if no such process is known. Also whether no other process could end the wait.
     fn lines(
         &self,
         process: &Process,
         awaited: &[Awaited],
         unix: &[OpenSocket],
         asked: &mut Vec<u32>,
-    ) -> Vec<String> {
-        let far_ends = awaited.iter().map(|one| self.far_end(process, *one, unix, asked));
-        let far_ends: Vec<Option<String>> = far_ends.collect();
-        let has_other = far_ends.contains(&None);
-        let mut lines: Vec<String> = far_ends.into_iter().flatten().collect();
+    ) -> (Vec<String>, bool) {
+        let far_ends = awaited.iter().map(|one| self.far_end(process, *one, unix));
+        let far_ends: Vec<Option<FarEnd>> = far_ends.collect();
+        let are_all = far_ends.iter().all(|end| end.as_ref().is_some_and(|end| end.are_all));
+        let has_other = far_ends.iter().any(Option::is_none);
+        // `writers 31757 31760`
+        let line = |FarEnd { kind, processes, .. }: FarEnd| {
+            asked.extend(&processes);
+            processes.iter().fold(String::from(kind), |line, pid| format!("{line} {pid}"))
+        };
+        let mut lines: Vec<String> = far_ends.into_iter().flatten().map(line).collect();
         if has_other && !lines.is_empty() {
             lines.push(String::from("other"));
         }
-        lines
+        (lines, are_all)
     }
 
-    /// A line about the processes that could end the wait: `writers 31757 31760`. They are added to `asked`.
-    fn far_end(
-        &self,
-        process: &Process,
-        awaited: Awaited,
-        unix: &[OpenSocket],
-        asked: &mut Vec<u32>,
-    ) -> Option<String> {
-        let (kind, found) = match awaited {
-            Awaited::Bytes(pipe) => ("writers", self.ends(pipe, |access| access.writes)),
-            Awaited::Room(pipe) => ("readers", self.ends(pipe, |access| access.reads)),
+    /// The processes that could give an awaited thing.
+    fn far_end(&self, process: &Process, awaited: Awaited, unix: &[OpenSocket]) -> Option<FarEnd> {
+        let in_pipe = |kind, pipe: OpenedObject, processes| {
+            let are_all = self.pipes == Some(pipe.device);
+            FarEnd { kind, processes, are_all }
+        };
+        Some(match awaited {
+            Awaited::Bytes(pipe) => in_pipe("writers", pipe, self.ends(pipe, |access| access.writes)),
+            Awaited::Room(pipe) => in_pipe("readers", pipe, self.ends(pipe, |access| access.reads)),
             Awaited::Answer(socket, reads) => {
                 let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
-                match peer(&tables, socket.inode) {
+                let (kind, processes) = match peer(&tables, socket.inode) {
                     Some((kind, inode)) => (kind, self.holders(OpenedObject { inode, ..socket })),
                     None => unix_peer(unix, socket.inode, reads)?,
-                }
+                };
+                FarEnd { kind, processes, are_all: false }
             }
             Awaited::Other => return None,
-            Awaited::Lock => {
-                let (holder, inode) = lock_holder(&self.locks, process.pid())?;
-                // The kernel names the process by which the lock was taken: it may have ended, and left the lock to a child.
-                // Its number may belong to another process by now.
-                let has_it = Process::open(holder).and_then(|holder| holder.has_inode(inode));
-                has_it.unwrap_or(false).then_some(("holder", BTreeSet::from([holder])))?
-            }
+            Awaited::Lock => self.lock_holder(awaited_lock(&self.locks, process.pid())?)?,
+        })
+    }
+
+    /// The processes that hold a lock.
+    fn lock_holder(&self, lock: FileLock) -> Option<FarEnd> {
+        // The kernel names the process by which the lock was taken: it may have ended, and left the lock to a child.
+        // Its number may belong to another process by now.
+        let (named, inode) = (lock.process, lock.inode);
+        let has_it = || Process::open(named).and_then(|holder| holder.has_inode(inode)).unwrap_or(false);
+        let (processes, are_all) = match self.flock_holders(inode).filter(|_| lock.is_flock) {
+            Some(holders) if !holders.is_empty() => (holders, true),
+            // A record lock belongs to a process.
+            _ => (has_it().then_some(BTreeSet::from([named]))?, !lock.is_flock),
         };
-        asked.extend(&found);
-        let pids: String = found.iter().map(|pid| format!(" {pid}")).collect();
-        Some(format!("{kind}{pids}"))
+        Some(FarEnd { kind: "holder", processes, are_all })
+    }
+
+    /// The processes that have an open file with a lock of `flock`; `None` if the search is given up.
+    fn flock_holders(&self, inode: u64) -> Option<BTreeSet<u32>> {
+        let mut holders = BTreeSet::new();
+        for pid in processes() {
+            if (self.is_enough)() {
+                return None;
+            }
+            if Process::open(pid).and_then(|process| process.has_flock(inode)).unwrap_or(false) {
+                holders.insert(pid);
+            }
+        }
+        Some(holders)
     }
 
     fn holders(&self, object: OpenedObject) -> BTreeSet<u32> {
@@ -313,52 +367,9 @@ fn unix_peer(sockets: &[OpenSocket], inode: u64, reads: bool) -> Option<(&'stati
     (own.peer_address != 0).then(|| ("listener", those(&listens)))
 }
 
-/// The process by which the lock was taken for which `waiter` waits, and the file's inode number, in the kernel's list: a
-/// waiter's line has an arrow, and the holder's line the same number before it. `None` if the process waits for none, or
-/// for several.
-fn lock_holder(locks: &str, waiter: u32) -> Option<(u32, u64)> {
-    // `2: -> FLOCK ADVISORY WRITE 31396 fe:00:3932 0 EOF`; the holder's line has no arrow.
-    let rows = locks.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let number = words.next()?;
-        let rest: Vec<&str> = words.collect();
-        let waits = rest.first() == Some(&"->");
-        let pid: i64 = rest.get(usize::from(waits) + 3)?.parse().ok()?;
-        let inode: u64 = rest.get(usize::from(waits) + 4)?.rsplit(':').next()?.parse().ok()?;
-        Some((number, waits, pid, inode))
-    });
-    let rows: Vec<_> = rows.collect();
-    let mut own = rows.iter().filter(|(_, waits, pid, _)| *waits && *pid == i64::from(waiter));
-    let (Some((number, ..)), None) = (own.next(), own.next()) else { return None };
-    let (.., pid, inode) = rows.iter().find(|(other, waits, ..)| other == number && !waits)?;
-    Some((u32::try_from(*pid).ok()?, *inode))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lock_has_the_holder_whose_line_has_the_waiters_number() {
-        let locks = "1: FLOCK  ADVISORY  WRITE 600 fe:00:1 0 EOF\n\
-                     2: POSIX  ADVISORY  WRITE 700 fe:00:2 0 EOF\n\
-                     2: -> POSIX  ADVISORY  WRITE 701 fe:00:2 0 9\n\
-                     2: -> POSIX  ADVISORY  READ 702 fe:00:2 0 9\n\
-                     3: OFDLCK ADVISORY  WRITE -1 fe:00:3 0 EOF\n\
-                     3: -> OFDLCK ADVISORY  WRITE 703 fe:00:3 0 EOF\n\
-                     4: FLOCK  ADVISORY  WRITE 800 fe:00:4 0 EOF\n\
-                     4: -> FLOCK  ADVISORY  WRITE 701 fe:00:4 0 EOF\n";
-        let holder = |waiter| lock_holder(locks, waiter);
-        assert_eq!([holder(702), holder(700), holder(600), holder(9)], [Some((700, 2)), None, None, None]);
-        assert_eq!(holder(703), None, "an open-file lock names no process");
-        assert_eq!(holder(701), None, "two of its threads wait");
-        assert_eq!(lock_holder("x\n1:\n2: ->\n", 1), None);
-        assert_eq!(
-            lock_holder("5: -> FLOCK ADVISORY WRITE 901 fe:00:5 0 EOF\n", 901),
-            None,
-            "it ended meanwhile"
-        );
-    }
 
     #[test]
     fn a_connection_within_the_host_has_a_peer_or_the_listener_that_did_not_accept_it() {
@@ -429,9 +440,10 @@ mod tests {
         let pid = std::process::id();
         let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
         let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &[], &mut Vec::new());
-        assert_eq!(lines(&[pipe]), [format!("writers {pid}")]);
-        assert_eq!(lines(&[Awaited::Other, pipe]), [format!("writers {pid}"), String::from("other")]);
-        assert_eq!(lines(&[Awaited::Other]), [""; 0]);
+        assert_eq!(lines(&[pipe]), (vec![format!("writers {pid}")], true));
+        let with_other = vec![format!("writers {pid}"), String::from("other")];
+        assert_eq!(lines(&[Awaited::Other, pipe]), (with_other, false));
+        assert_eq!(lines(&[Awaited::Other]), (vec![], false));
         drop(writer);
     }
 
@@ -449,7 +461,11 @@ mod tests {
         assert_eq!(added, 0);
         let object = own.object(reader.as_raw_fd() as u32).expect("a pipe");
         let waits = |call: u32, timeout: &str| {
-            awaited(&own, &format!("{call} {set:#x} 0x7f00 0x10 {timeout} 0x0")).map(|(_, awaited)| awaited)
+            let found = awaited(&own, &format!("{call} {set:#x} 0x7f00 0x10 {timeout} 0x0"));
+            found.map(|(call, awaited)| {
+                assert_eq!(call.has_time_out, awaited.is_empty());
+                awaited
+            })
         };
         let pipe = Some(vec![Awaited::Bytes(object)]);
         assert_eq!(waits(232, "0xffffffffffffffff"), pipe);

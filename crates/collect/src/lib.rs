@@ -12,6 +12,7 @@ mod doctor;
 mod drill;
 mod error;
 mod far_ends;
+mod file_locks;
 mod flight;
 mod goroutines;
 mod io_limit;

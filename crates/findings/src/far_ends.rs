@@ -22,6 +22,8 @@ pub struct OpenEnd {
     pub hang: Hang,
     /// The processes able to end it, by the way; never empty.
     pub ends: Vec<(Way, Vec<Tid>)>,
+    /// Neither another process nor a time-out could end it.
+    pub are_all: bool,
 }
 
 /// The open waits from an asked thread on: each is in the only process able to end the wait before it.
@@ -33,6 +35,9 @@ pub struct OpenChain {
     pub last: Option<(Tid, Option<Hang>)>,
     /// The last wait is for a process in the chain, which waits already.
     pub is_circle: bool,
+    /// Nothing but a signal could end the circle: since the start each process in it, whose only thread waits, is the only
+    /// thing that could end the wait before.
+    pub is_deadlock: bool,
 }
 
 /// The most waits in a chain.
@@ -52,18 +57,21 @@ pub fn open_chains(recorded: &Recorded, threads: &[ThreadIndex], at: Stamp<Refer
 
 fn chain(recorded: &Recorded, open: &[Hang], first: Hang, at: Stamp<Reference>) -> Option<OpenChain> {
     let process = |thread| recorded.thread_at(thread, at).tgid;
-    let mut chain = OpenChain { links: vec![open_end(recorded, first, at)?], last: None, is_circle: false };
+    let links = vec![open_end(recorded, first, at)?];
+    let mut chain = OpenChain { links, last: None, is_circle: false, is_deadlock: false };
     while let Some(next) = chain.links.last().and_then(only_process) {
-        if chain.links.iter().any(|wait| process(wait.hang.thread) == Some(next)) {
+        if let Some(first) = chain.links.iter().position(|wait| process(wait.hang.thread) == Some(next)) {
+            let is_bound = |wait: &OpenEnd| {
+                wait.are_all
+                    && wait.hang.began_before
+                    && process(wait.hang.thread).is_some_and(|process| is_alone(recorded, process))
+            };
             chain.is_circle = true;
+            chain.is_deadlock = chain.links[first..].iter().all(is_bound);
             break;
         }
         // The main thread's wait speaks for the process only if the process has no other thread.
-        let threads = recorded
-            .graph()
-            .threads()
-            .filter(|(other, thread)| thread.tgid() == Some(next) && !recorded.graph().has_died(*other));
-        let is_alone = threads.count() == 1;
+        let is_alone = is_alone(recorded, next);
         let waits =
             recorded.leader(next, at).and_then(|leader| open.iter().find(|hang| hang.thread == leader));
         let waits = waits.filter(|_| is_alone).cloned();
@@ -76,6 +84,14 @@ fn chain(recorded: &Recorded, open: &[Hang], first: Hang, at: Stamp<Reference>) 
         }
     }
     Some(chain)
+}
+
+/// Whether a process has a single living thread.
+fn is_alone(recorded: &Recorded, process: Tid) -> bool {
+    let graph = recorded.graph();
+    let threads =
+        graph.threads().filter(|(other, thread)| thread.tgid() == Some(process) && !graph.has_died(*other));
+    threads.count() == 1
 }
 
 /// The only process able to end a wait.
@@ -94,8 +110,10 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
     const WAIT4: u32 = 61;
     const WAITID: u32 = 247;
     let thread = recorded.thread_at(hang.thread, at);
+    let mut are_all = false;
     let ends: Vec<(Way, Vec<Tid>)> = match hang.call.map(|call| call.number) {
         Some(WAIT4 | WAITID) => {
+            are_all = true;
             let children = children(recorded, thread.tgid?);
             (!children.is_empty()).then_some((Way::Child, children)).into_iter().collect()
         }
@@ -103,12 +121,13 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
         Some(number) if Call::EPOLLS.contains(&number) && !hang.began_before => Vec::new(),
         Some(_) => {
             let ends = recorded.names().far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
+            are_all = ends.as_ref().is_some_and(|ends| ends.are_all);
             let ends = ends.into_iter().flat_map(|ends| ends.ends);
             ends.map(|end| (Way::AtStart(end.kind), end.processes)).collect()
         }
         None => Vec::new(),
     };
-    (!ends.is_empty()).then_some(OpenEnd { hang, ends })
+    (!ends.is_empty()).then_some(OpenEnd { hang, ends, are_all })
 }
 
 /// Whether a wait is in the call with these far ends. A record of poll has its set in place of an argument.
@@ -146,21 +165,16 @@ mod tests {
         1000 c0 idle stopped
     ";
 
-    /// The chain from thread 10 or 20, as text: `10 child 20; 20 readers 30; last 30`.
+    /// The chain from thread 10 or 20, as text: `10 child 20; 20 readers 30; last 30`. Names begin with the call's number,
+    /// if that is not 1, and with `all` where nothing else could end the wait: `0 all writers 10`.
     fn words(trace: &str, names: &[(u32, &str)], tid: u32) -> String {
         let mut events = wakepath_scenario::text::parse(trace).expect("a trace").events;
         let place = events.len() - 1;
         let names = names.iter().map(|&(tid, text)| {
-            event(
-                0,
-                0,
-                0,
-                EventKind::Name(
-                    NameSpace::FarEnd,
-                    tid.into(),
-                    format!("call 1 0x1\n{text}").into_bytes().into(),
-                ),
-            )
+            let (call, text) = text.strip_prefix("0 ").map_or((1, text), |text| (0, text));
+            let (all, text) = text.strip_prefix("all ").map_or(("", text), |text| (" all", text));
+            let text = format!("call {call} {call:#x}{all}\n{text}");
+            event(0, 0, 0, EventKind::Name(NameSpace::FarEnd, tid.into(), text.into_bytes().into()))
         });
         events.splice(place..place, names);
         let recorded = read(&events);
@@ -187,7 +201,7 @@ mod tests {
                 text.push(format!("last {process} {}", if hang.is_some() { "waits" } else { "not known" }));
             }
             if chain.is_circle {
-                text.push(String::from("circle"));
+                text.push(String::from(if chain.is_deadlock { "deadlock" } else { "circle" }));
             }
             text.join("; ")
         });
@@ -219,6 +233,56 @@ mod tests {
         );
         assert_eq!(words(TRACE, &[(20, "writers")], 20), "20 AtStart(Writers) []", "nobody");
         assert_eq!(words(TRACE, &[(20, "readers 77")], 20), "20 AtStart(Readers) [77]; last 77 not known");
+    }
+
+    #[test]
+    fn a_circle_that_nothing_else_could_end_since_the_start_is_a_deadlock() {
+        let deadlock = "10 Child [20]; 20 AtStart(Readers) [10]; deadlock";
+        let circle = "10 Child [20]; 20 AtStart(Readers) [10]; circle";
+        let bound = [(20, "all readers 10")];
+        assert_eq!(words(TRACE, &bound, 10), deadlock);
+        assert_eq!(words(TRACE, &bound, 20), "20 AtStart(Readers) [10]; 10 Child [20]; deadlock");
+        assert_eq!(words(TRACE, &[(20, "readers 10")], 10), circle, "a named pipe, or a time-out");
+        // It ran in between: its children and files are not those of the start.
+        let ran = |thread: &str, call: &str| {
+            let run = format!(
+                "0 c0 idle started\n100 c0 idle switch {thread}\n120 c0 {thread} switch idle blocked call={call}"
+            );
+            TRACE.replace("0 c0 idle started", &run)
+        };
+        assert_eq!(
+            [words(&ran("cat", "1:1"), &bound, 10), words(&ran("sh", "61:0"), &bound, 10)],
+            [circle; 2]
+        );
+        // Another thread may read, or wait for the child.
+        for process in [10, 20] {
+            let another = format!(
+                "thread another tid=99 tgid={process} blocked=interruptible call=202:0x1000\n0 c0 idle started"
+            );
+            let text = words(&TRACE.replace("0 c0 idle started", &another), &bound, 10);
+            assert!(!text.contains("deadlock"), "{process}: {text}");
+        }
+        // Another child may end.
+        let two = TRACE.replace("tid=30", "tid=30 parent=10");
+        assert_eq!(words(&two, &bound, 10), "10 Child [20, 30]");
+    }
+
+    #[test]
+    fn a_wait_for_a_deadlock_of_others_is_a_deadlock_and_so_is_one_with_itself() {
+        let trace = "
+            thread log tid=5 blocked=interruptible call=0:0
+            thread sh tid=10 blocked=interruptible call=61:0
+            thread cat tid=20 parent=10 blocked=interruptible call=1:1
+            0 c0 idle started
+            1000 c0 idle stopped
+        ";
+        let ends = [(5, "0 writers 10"), (20, "all readers 10")];
+        assert_eq!(
+            words(trace, &ends, 5),
+            "5 AtStart(Writers) [10]; 10 Child [20]; 20 AtStart(Readers) [10]; deadlock"
+        );
+        assert_eq!(words(trace, &[(5, "0 all writers 5")], 5), "5 AtStart(Writers) [5]; deadlock");
+        assert_eq!(words(trace, &[(5, "0 all writers 5 20"), ends[1]], 5), "5 AtStart(Writers) [5, 20]");
     }
 
     #[test]

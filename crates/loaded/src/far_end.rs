@@ -30,6 +30,8 @@ pub struct FarEnds {
     pub argument: u64,
     /// A far end for each awaited thing.
     pub ends: Vec<FarEnd>,
+    /// No time-out could end the wait, and no process that is not among these: none can open a pipe without a name.
+    pub are_all: bool,
 }
 
 /// An awaited thing's far end.
@@ -45,14 +47,24 @@ pub struct FarEnd {
 const MAX_PROCESSES: usize = 64;
 
 impl FarEnds {
-    /// The far ends in a recorded text, `call 7 0x7ffd` and a line for each; senseless lines are left out.
+    /// The far ends in a recorded text, `call 7 0x7ffd` or `call 0 0x3 all`, and a line for each; senseless lines are left out.
     /// `thread` is the waiting thread, on whose host the processes are.
     pub(crate) fn parse(text: &[u8], thread: Tid) -> Option<Self> {
         let text = String::from_utf8_lossy(text);
         let mut lines = text.lines();
         let (call, argument) = lines.next()?.strip_prefix("call ")?.split_once(" 0x")?;
+        let (argument, are_all) =
+            argument.strip_suffix(" all").map_or((argument, false), |argument| (argument, true));
         let (call, argument) = (call.parse().ok()?, u64::from_str_radix(argument, 16).ok()?);
-        Some(Self { call, argument, ends: lines.filter_map(|line| FarEnd::parse(line, thread)).collect() })
+        // A line that is not understood may be about another process.
+        let mut are_understood = true;
+        let ends = lines.filter_map(|line| {
+            let end = FarEnd::parse(line, thread);
+            are_understood &= end.is_some();
+            end
+        });
+        let ends = ends.collect();
+        Some(Self { call, argument, ends, are_all: are_all && are_understood })
     }
 }
 
@@ -101,6 +113,10 @@ mod tests {
                 ]
             ))
         );
+        let are_all = |text: &str| FarEnds::parse(text.as_bytes(), Tid(3)).is_some_and(|ends| ends.are_all);
+        let texts =
+            ["call 0 0x3 all\nwriters 5", "call 0 0x3\nwriters 5", "call 0 0x3 all\nwriters 5\nfriends 1"];
+        assert_eq!(texts.map(are_all), [true, false, false]);
         let other = Tid(3).on(wakepath_event::HostIndex(1));
         let there = FarEnds::parse(b"call 0 0x3\npeer 7", other).expect("ends").ends;
         assert_eq!(there[0].processes, [Tid(7).on(wakepath_event::HostIndex(1))]);
@@ -109,7 +125,7 @@ mod tests {
             FarEnds::parse(many.as_bytes(), Tid(3)).expect("ends").ends[0].processes.len(),
             MAX_PROCESSES
         );
-        for bad in ["", "peer 7", "call", "call 7", "call x 0x1", "call 7 0xz"] {
+        for bad in ["", "peer 7", "call", "call 7", "call x 0x1", "call 7 0xz", "call 7 0x1 many"] {
             assert_eq!(FarEnds::parse(bad.as_bytes(), Tid(3)), None, "{bad}");
         }
     }

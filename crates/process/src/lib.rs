@@ -188,6 +188,11 @@ impl Process {
         opened::has_inode(&self.0, inode)
     }
 
+    /// Whether it has an open file with a lock of `flock` on the file with this inode number.
+    pub fn has_flock(&self, inode: u64) -> Result<bool, Error> {
+        opened::has_flock(&self.0, inode)
+    }
+
     /// Its threads' living children; empty where the kernel does not list them.
     pub fn children(&self) -> Vec<u32> {
         let tasks = self.tasks().unwrap_or_default().into_iter();

@@ -61,6 +61,29 @@ pub(crate) fn object(directory: &Directory, number: u32) -> Option<OpenedObject>
     Some(OpenedObject { is_socket, device: found.st_dev, inode: found.st_ino })
 }
 
+/// Whether a descriptor's open file has a lock of `flock` on the file with this inode number, on any device. The open file
+/// may be another process's too.
+pub(crate) fn has_flock(directory: &Directory, inode: u64) -> Result<bool, Error> {
+    let has_file = |number: &u32| {
+        statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty())
+            .is_ok_and(|found| found.st_ino == inode)
+    };
+    let mut numbers = directory.numbers("fd")?.into_iter().filter(has_file);
+    Ok(numbers
+        .any(|number| directory.read(&format!("fdinfo/{number}")).is_ok_and(|text| flocks(&text, inode))))
+}
+
+/// Whether a description of a descriptor lists such a lock: `lock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF`.
+fn flocks(text: &[u8], inode: u64) -> bool {
+    text.split(|&byte| byte == b'\n').any(|line| {
+        let line = String::from_utf8_lossy(line);
+        let mut words = line.strip_prefix("lock:").unwrap_or_default().split_whitespace().skip(1);
+        let is_flock = words.next() == Some("FLOCK");
+        let file = words.nth(3).and_then(|file| file.rsplit(':').next()?.parse().ok());
+        is_flock && file == Some(inode)
+    })
+}
+
 /// Whether a descriptor has a file with this inode number, on any device: some file systems name another device than the
 /// kernel's list of locks does.
 pub(crate) fn has_inode(directory: &Directory, inode: u64) -> Result<bool, Error> {
@@ -128,6 +151,26 @@ mod tests {
         let member = |number, events| EpollMember { number, events };
         assert_eq!(epoll_members(text), [member(5, 0x19), member(12, 0x8000_0001)]);
         assert_eq!(epoll_members(b""), []);
+    }
+
+    #[test]
+    fn a_descriptor_with_a_lock_has_a_line_for_it() {
+        let text = b"pos:\t0\nflags:\t0100001\nino:\t11691\nlock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
+        assert_eq!(
+            [flocks(text, 11691), flocks(text, 1169), flocks(b"ino: 11691\nlock:\n", 11691)],
+            [true, false, false]
+        );
+        let posix = b"lock:\t1: POSIX  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
+        assert!(!flocks(posix, 11691), "the list of locks names its process");
+        let own = Process::own().expect("this process");
+        let path = std::env::temp_dir().join(format!("flock-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("a file");
+        let inode = rustix::fs::fstat(&file).expect("its state").st_ino;
+        assert!(!own.has_flock(inode).expect("its descriptors"));
+        file.lock().expect("the lock");
+        assert!(own.has_flock(inode).expect("its descriptors"));
+        drop(file);
+        std::fs::remove_file(path).expect("its own file");
     }
 
     #[test]

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use wakepath_harness::live::{Beside, place, record};
 
 /// A script for the shell, in the folder; its process sleeps soon.
-fn shell(folder: &Path, script: &str) -> Beside {
+pub fn shell(folder: &Path, script: &str) -> Beside {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
     asleep(command.spawn().expect("a shell"))
 }
 
-fn python(folder: &Path, text: &str) -> Beside {
+pub fn python(folder: &Path, text: &str) -> Beside {
     let mut command = Command::new("python3");
     asleep(command.args(["-c", text]).current_dir(folder).stdout(Stdio::null()).spawn().expect("python3"))
 }
 
 /// Waits until the process has slept for a while: its wait is the expected one then.
-fn asleep(child: Child) -> Beside {
+pub fn asleep(child: Child) -> Beside {
     let (began, mut since) = (Instant::now(), Instant::now());
     let stat = format!("/proc/{}/stat", child.id());
     while since.elapsed() < Duration::from_millis(600) {
@@ -34,7 +34,7 @@ fn asleep(child: Child) -> Beside {
 }
 
 /// The answer for a process, in one line.
-fn asked(process: &Beside, folder: &Path) -> String {
+pub fn asked(process: &Beside, folder: &Path) -> String {
     let (answer, _) = record(folder, &["-p", &process.0.id().to_string(), "-d", "300ms"], 0);
     answer.split_whitespace().collect::<Vec<_>>().join(" ")
 }

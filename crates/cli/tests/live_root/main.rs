@@ -8,6 +8,7 @@ mod caller;
 mod clash;
 mod contexts;
 mod cpu_reasons;
+mod deadlocks;
 mod deaths;
 mod doctor;
 mod epolls;

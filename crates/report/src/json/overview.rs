@@ -67,6 +67,7 @@ struct OpenChainJson {
     /// The process able to end the last wait, if it waits for nothing known.
     last: Option<LastJson>,
     circle: bool,
+    deadlock: bool,
 }
 
 #[derive(Serialize)]
@@ -177,6 +178,7 @@ impl Documents<'_> {
                 .as_ref()
                 .map(|(pid, wait)| LastJson { pid: pid.number(), wait: wait.as_ref().map(hang) }),
             circle: chain.is_circle,
+            deadlock: chain.is_deadlock,
         }
     }
 
@@ -269,6 +271,7 @@ mod tests {
                 let waits = chain["waits"].as_array().expect("a list").iter();
                 let waits: Vec<String> =
                     waits.map(|wait| format!("{} {}", wait["tid"], wait["ends"])).collect();
+                assert_eq!(chain["deadlock"], false);
                 format!("{} last={} {}", waits.join("; "), chain["last"]["pid"], chain["circle"])
             });
             assert_eq!(

@@ -42,7 +42,7 @@ pub fn waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
 }
 
 /// `in futex 0x2000 that right (11) owns`; empty if nothing is known.
-fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
+pub fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
     let tgid = recorded.thread_at(hang.thread, at).tgid;
     let local = Stamp::from_ns(at.ns());
     let call = hang.call.as_ref().map(|call| wording::call(&recorded.survey.names.call(call, tgid, local)));

@@ -6,7 +6,7 @@ use wakepath_event::Tid;
 use wakepath_findings::{OpenChain, OpenEnd, Way};
 use wakepath_loaded::FarEndKind;
 
-use super::hangs::{open_wait, waits};
+use super::hangs::{open_wait, reason, waits};
 use crate::screen::{Line, Screen, Style};
 use crate::units::them;
 use crate::wording;
@@ -26,7 +26,23 @@ pub fn first_chain(overview: &Overview) -> Option<String> {
         _ => format!("{} is blocked", wording::who(recorded, &recorded.thread_at(wait.hang.thread, *to))),
     };
     let text = format!("{who} for {}{}", waits(recorded, &wait.hang, *to), ends(recorded, wait, *to));
-    Some(if chain.is_circle { text + ", and that waits for it" } else { text })
+    Some(match chain {
+        OpenChain { is_deadlock: true, .. } => format!("deadlock: {text}{}", further(overview, chain)),
+        OpenChain { is_circle: true, .. } => text + ", and that waits for it",
+        _ => text,
+    })
+}
+
+/// The words about the further waits in a deadlock: `, which waits in write that sh (10) reads`.
+fn further(overview: &Overview, chain: &OpenChain) -> String {
+    let Overview { recorded, to, .. } = overview;
+    match chain.links.as_slice() {
+        [_, second] => {
+            format!(", which waits {}{}", reason(recorded, &second.hang, *to), ends(recorded, second, *to))
+        }
+        [_] => String::new(),
+        _ => String::from(", and so on: they wait for each other"),
+    }
 }
 
 /// The chains, each from the asked thread on, with an empty line behind them.
@@ -54,8 +70,15 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
     match &chain.last {
         Some((_, Some(hang))) => screen.indented(next, open_wait(recorded, hang, at)),
         _ if chain.is_circle => {
-            let text = "they wait for each other; only a time-out, a signal or another thread could end it";
-            screen.indented(next, Line::from(text));
+            screen.indented(
+                next,
+                match chain.is_deadlock {
+                    true => Line::warning("deadlock: nothing but a signal could end it"),
+                    false => Line::from(
+                        "they wait for each other; only a time-out, a signal or another thread could end it",
+                    ),
+                },
+            );
         }
         _ => {}
     }
