@@ -5,6 +5,8 @@
 //! pass over all processes' descriptors finds all the ends, and where a unix socket is awaited, a second one. It takes a
 //! microsecond for each descriptor, is given up when it took [`MAX_CPU`], and changes nothing in any process.
 
+mod waiting;
+
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -15,30 +17,12 @@ use wakepath_process::{OpenedObject, Process, processes};
 use crate::file_locks::{FileLock, awaited_lock};
 use crate::names::Name;
 use crate::sockets::OpenSocket;
+use waiting::{Awaited, Waiting, waits};
 
 /// The CPU time after which the search is given up.
 const MAX_CPU: Duration = Duration::from_millis(200);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
-/// The descriptors that are read of a set for poll; a larger set for epoll is not read.
-const MAX_POLLED: u64 = 16;
-/// The descriptors of a process whose sets for epoll are read: the kernel locks a set while it lists it.
-const MAX_DESCRIPTORS: usize = 1000;
-
-/// Something that another process can give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaited {
-    /// Bytes in a pipe.
-    Bytes(OpenedObject),
-    /// Room in a pipe.
-    Room(OpenedObject),
-    /// Bytes on a socket (`true`), or room.
-    Answer(OpenedObject, bool),
-    /// A file's lock.
-    Lock,
-    /// Something else, or not known.
-    Other,
-}
 
 /// The far ends of the waits in which these processes are, and of the waits of the processes there.
 ///
@@ -59,18 +43,27 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
         }
         let Ok(process) = Process::open(pid) else { continue };
         asked.extend(process.children());
-        for (tid, call, awaited) in waits(&process) {
+        for Waiting { tid, call, awaited, kernel, file } in waits(&process) {
             // Most processes wait for nothing that another process gives: then nothing is searched.
-            let table =
-                table.get_or_insert_with(|| Table::read(|| cpu_time().saturating_sub(began) > MAX_CPU));
-            let (lines, are_all) = match table {
-                None => (vec![String::from("unsearched")], false),
-                Some(table) => table.lines(&process, &awaited, &unix, &mut asked),
+            let is_enough = || cpu_time().saturating_sub(began) > MAX_CPU;
+            let (lines, are_all) = match &awaited[..] {
+                [] => (Vec::new(), false),
+                _ => match table.get_or_insert_with(|| Table::read(is_enough)) {
+                    None => (vec![String::from("unsearched")], false),
+                    Some(table) => table.lines(&process, &awaited, &unix, &mut asked),
+                },
             };
+            let kernel = (!kernel.is_empty()).then(|| format!("kernel {}", kernel.join(" ")));
+            let lines: Vec<String> = lines.into_iter().chain(kernel).collect();
             if !lines.is_empty() {
                 let all = if call.has_time_out || !are_all { "" } else { " all" };
                 let text = format!("call {} {:#x}{all}\n{}", call.number, call.argument, lines.join("\n"));
-                names.push((NameSpace::FarEnd, tid.into(), text.into_bytes().into()));
+                let mut text = text.into_bytes();
+                if let Some(file) = file {
+                    text.push(0);
+                    text.extend(file);
+                }
+                names.push((NameSpace::FarEnd, tid.into(), text.into()));
             }
         }
     }
@@ -81,96 +74,6 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// The system call in which a thread is blocked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct BlockedCall {
-    number: u32,
-    /// Its first argument.
-    argument: u64,
-    /// A time-out may end it.
-    has_time_out: bool,
-}
-
-/// The process's threads that wait for something which another process can give, with their calls.
-fn waits(process: &Process) -> Vec<(u32, BlockedCall, Vec<Awaited>)> {
-    let waits = process.tasks().unwrap_or_default().into_iter().filter_map(|tid| {
-        let text = process.task(tid).and_then(|task| task.system_call()).ok()?;
-        let (call, awaited) = awaited(process, &text)?;
-        (!awaited.is_empty()).then_some((tid, call, awaited))
-    });
-    waits.collect()
-}
-
-/// The things for which a blocked call waits, from its number and arguments as the kernel writes them: `7 0x7ffd1c 0x2 0x3e8`.
-fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)> {
-    let mut words = text.split_whitespace();
-    let number: u32 = words.next()?.parse().ok()?;
-    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (first, second, third) = (argument()?, argument()?, argument());
-    let mut fourth = || third.and_then(|_| argument());
-    let object = |reads: bool| -> Vec<Awaited> {
-        let object = u32::try_from(first).ok().and_then(|fd| process.object(fd));
-        object.into_iter().map(|object| on_object(object, reads)).collect()
-    };
-    let for_ever = |ms: u64| ms as i32 == -1;
-    let (awaited, has_time_out) = match number {
-        // read, readv, write, writev: on a socket they may have a time-out.
-        0 | 19 => (object(true), false),
-        1 | 20 => (object(false), false),
-        // recvfrom, recvmsg; sendto, sendmsg.
-        45 | 47 => (object(true), true),
-        44 | 46 => (object(false), true),
-        // flock; fcntl with F_SETLKW and F_OFD_SETLKW.
-        73 => (vec![Awaited::Lock], false),
-        72 if second == 7 || second == 38 => (vec![Awaited::Lock], false),
-        // poll and ppoll.
-        7 => (polled(process, first, second), !third.is_some_and(for_ever)),
-        271 => (polled(process, first, second), third != Some(0)),
-        // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
-        232 | 281 if fourth().is_some_and(for_ever) => (in_set(process, first), false),
-        441 if fourth() == Some(0) => (in_set(process, first), false),
-        _ => (Vec::new(), true),
-    };
-    Some((BlockedCall { number, argument: first, has_time_out }, awaited))
-}
-
-const fn on_object(object: OpenedObject, reads: bool) -> Awaited {
-    match (object.is_socket, reads) {
-        (true, _) => Awaited::Answer(object, reads),
-        (false, true) => Awaited::Bytes(object),
-        (false, false) => Awaited::Room(object),
-    }
-}
-
-const POLLIN: u16 = 1;
-
-/// The things in an array of `struct pollfd` in the process's memory.
-fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
-    const BYTES: u64 = 8;
-    let mut bytes = vec![0; (count.min(MAX_POLLED) * BYTES) as usize];
-    let read = process.memory().ok().and_then(|memory| memory.read(array, &mut bytes).ok());
-    let entries = bytes.chunks_exact(BYTES as usize).filter(|_| read.is_some());
-    let found = entries.filter_map(|entry| {
-        let fd = i32::from_ne_bytes(entry[..4].try_into().ok()?);
-        let events = u16::from_ne_bytes(entry[4..6].try_into().ok()?);
-        // The kernel passes over a negative number.
-        Some(member(process, u32::try_from(fd).ok()?, events & POLLIN != 0))
-    });
-    found.chain((count > MAX_POLLED).then_some(Awaited::Other)).collect()
-}
-
-/// The things in a set for epoll; none for a large one.
-fn in_set(process: &Process, set: u64) -> Vec<Awaited> {
-    let is_small = process.descriptor_count().is_ok_and(|count| count <= MAX_DESCRIPTORS);
-    let members = u32::try_from(set).ok().filter(|_| is_small).and_then(|set| process.epoll_set(set).ok());
-    let members = members.filter(|members| members.len() <= MAX_POLLED as usize).unwrap_or_default();
-    members.iter().map(|one| member(process, one.number, one.events & u32::from(POLLIN) != 0)).collect()
-}
-
-fn member(process: &Process, fd: u32, reads: bool) -> Awaited {
-    process.object(fd).map_or(Awaited::Other, |object| on_object(object, reads))
 }
 
 /// All processes' pipes and sockets.
@@ -256,6 +159,12 @@ impl<E: Fn() -> bool> Table<E> {
                 FarEnd { kind, processes, are_all: false }
             }
             Awaited::Other => return None,
+            // A process that opens it now would have ended the wait.
+            Awaited::Partner(writes) => {
+                let kind = if writes { "writers" } else { "readers" };
+                FarEnd { kind, processes: BTreeSet::new(), are_all: false }
+            }
+            Awaited::Daemon => FarEnd { kind: "daemon", processes: self.file_servers()?, are_all: false },
             Awaited::Lock => self.lock_holder(awaited_lock(&self.locks, process.pid())?)?,
         })
     }
@@ -276,16 +185,25 @@ impl<E: Fn() -> bool> Table<E> {
 
     /// The processes that have an open file with a lock of `flock`; `None` if the search is given up.
     fn flock_holders(&self, inode: u64) -> Option<BTreeSet<u32>> {
-        let mut holders = BTreeSet::new();
+        self.all(|process| process.has_flock(inode).unwrap_or(false))
+    }
+
+    /// The processes that answer for file systems in user space; `None` if the search is given up.
+    fn file_servers(&self) -> Option<BTreeSet<u32>> {
+        self.all(|process| process.serves_files().unwrap_or(false))
+    }
+
+    fn all(&self, is_one: impl Fn(&Process) -> bool) -> Option<BTreeSet<u32>> {
+        let mut found = BTreeSet::new();
         for pid in processes() {
             if (self.is_enough)() {
                 return None;
             }
-            if Process::open(pid).and_then(|process| process.has_flock(inode)).unwrap_or(false) {
-                holders.insert(pid);
+            if Process::open(pid).is_ok_and(|process| is_one(&process)) {
+                found.insert(pid);
             }
         }
-        Some(holders)
+        Some(found)
     }
 
     fn holders(&self, object: OpenedObject) -> BTreeSet<u32> {
@@ -445,37 +363,6 @@ mod tests {
         assert_eq!(lines(&[Awaited::Other, pipe]), (with_other, false));
         assert_eq!(lines(&[Awaited::Other]), (vec![], false));
         drop(writer);
-    }
-
-    #[test]
-    fn a_wait_in_epoll_without_a_time_out_is_for_the_descriptors_in_its_set() {
-        use std::os::fd::AsRawFd as _;
-        let own = Process::own().expect("this process");
-        let (reader, _writer) = std::io::pipe().expect("a pipe");
-        // SAFETY: the event is a live value, and both descriptors are open.
-        let (set, added) = unsafe {
-            let set = libc::epoll_create1(libc::EPOLL_CLOEXEC);
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-            (set, libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, reader.as_raw_fd(), &raw mut event))
-        };
-        assert_eq!(added, 0);
-        let object = own.object(reader.as_raw_fd() as u32).expect("a pipe");
-        let waits = |call: u32, timeout: &str| {
-            let found = awaited(&own, &format!("{call} {set:#x} 0x7f00 0x10 {timeout} 0x0"));
-            found.map(|(call, awaited)| {
-                assert_eq!(call.has_time_out, awaited.is_empty());
-                awaited
-            })
-        };
-        let pipe = Some(vec![Awaited::Bytes(object)]);
-        assert_eq!(waits(232, "0xffffffffffffffff"), pipe);
-        assert_eq!(waits(281, "0xffffffff"), pipe);
-        assert_eq!(waits(441, "0x0"), pipe);
-        for (call, timeout) in [(232, "0x64"), (281, "0x0"), (441, "0x7f00")] {
-            assert_eq!(waits(call, timeout), Some(Vec::new()), "{call} {timeout}");
-        }
-        // SAFETY: closes this test's own descriptor.
-        unsafe { libc::close(set) };
     }
 
     #[test]

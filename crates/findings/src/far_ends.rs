@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, hangs};
 use wakepath_event::{Call, Tid};
-use wakepath_loaded::{FarEndKind, FarEnds, Recorded};
+use wakepath_loaded::{FarEndKind, FarEnds, Name, Recorded};
 use wakepath_wait_graph::ThreadIndex;
 
 /// The way from a waiting thread to a process able to end its wait.
@@ -13,6 +13,57 @@ pub enum Way {
     AtStart(FarEndKind),
     /// The thread waits for its child's end.
     Child,
+    /// A part of the kernel, with the function that shows it by its place among [`OpenEnd::kernel`].
+    Kernel(KernelPart, usize),
+}
+
+/// A part of the kernel that gave no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KernelPart {
+    /// A network file system: its server.
+    NetworkFiles,
+    /// A file system that was frozen.
+    FrozenFiles,
+    /// A file system's journal.
+    Journal,
+    /// A block device, or a file system for it.
+    Device,
+}
+
+impl KernelPart {
+    /// The part for which a thread waits that is blocked in this function; `None` if many parts have it.
+    fn of(function: &str) -> Option<Self> {
+        const NETWORK: [&str; 8] = ["nfs", "rpc_wait", "__rpc_", "cifs_", "smb2_", "ceph_", "p9_", "v9fs_"];
+        const JOURNAL: [&str; 5] = ["jbd2_", "xfs_log_", "xlog_", "btrfs_wait", "wait_transaction_locked"];
+        const DEVICE: [&str; 7] = [
+            "io_schedule",
+            "blk_",
+            "submit_bio_wait",
+            "folio_wait_",
+            "wait_on_page_",
+            "dm_",
+            "__wait_on_buffer",
+        ];
+        const FROZEN: [&str; 4] = ["__sb_start_write", "sb_start_write", "mnt_want_write", "percpu_rwsem_wait"];
+        let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
+        match function {
+            _ if begins(&FROZEN) => Some(Self::FrozenFiles),
+            _ if begins(&NETWORK) => Some(Self::NetworkFiles),
+            _ if begins(&JOURNAL) => Some(Self::Journal),
+            _ if begins(&DEVICE) => Some(Self::Device),
+            _ => None,
+        }
+    }
+
+    /// The part for which a thread waits in these functions, innermost first: the network file system or the journal if there is
+    /// one, since the innermost functions wait for anything.
+    fn among(functions: &[Box<str>]) -> Option<(Self, usize)> {
+        // The kernel changes a process's control group under such a lock as well.
+        let is_group = functions.iter().any(|function| function.starts_with("cgroup_"));
+        let found = functions.iter().enumerate();
+        let found = found.filter_map(|(place, function)| Some((Self::of(function)?, place)));
+        found.filter(|(part, _)| !(is_group && *part == Self::FrozenFiles)).min()
+    }
 }
 
 /// An open wait, and its possible ends.
@@ -24,6 +75,10 @@ pub struct OpenEnd {
     pub ends: Vec<(Way, Vec<Tid>)>,
     /// Neither another process nor a time-out could end it.
     pub are_all: bool,
+    /// The kernel's functions in which it was blocked at the start, innermost first, where its call says too little.
+    pub kernel: Vec<Box<str>>,
+    /// The file that it is to open, without its path.
+    pub file: Option<Name>,
 }
 
 /// The open waits from an asked thread on: each is in the only process able to end the wait before it.
@@ -110,7 +165,7 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
     const WAIT4: u32 = 61;
     const WAITID: u32 = 247;
     let thread = recorded.thread_at(hang.thread, at);
-    let mut are_all = false;
+    let (mut are_all, mut kernel, mut file) = (false, Vec::new(), None);
     let ends: Vec<(Way, Vec<Tid>)> = match hang.call.map(|call| call.number) {
         Some(WAIT4 | WAITID) => {
             are_all = true;
@@ -121,13 +176,15 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
         Some(number) if Call::EPOLLS.contains(&number) && !hang.began_before => Vec::new(),
         Some(_) => {
             let ends = recorded.names().far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
-            are_all = ends.as_ref().is_some_and(|ends| ends.are_all);
-            let ends = ends.into_iter().flat_map(|ends| ends.ends);
-            ends.map(|end| (Way::AtStart(end.kind), end.processes)).collect()
+            let Some(found) = ends.filter(|ends| ends.kernel.is_empty() || hang.began_before) else { return None };
+            (are_all, kernel, file) = (found.are_all, found.kernel, found.file);
+            let part = KernelPart::among(&kernel).filter(|_| found.ends.is_empty());
+            let part = part.map(|(part, place)| (Way::Kernel(part, place), Vec::new()));
+            found.ends.into_iter().map(|end| (Way::AtStart(end.kind), end.processes)).chain(part).collect()
         }
         None => Vec::new(),
     };
-    (!ends.is_empty()).then_some(OpenEnd { hang, ends, are_all })
+    (!ends.is_empty()).then_some(OpenEnd { hang, ends, are_all, kernel, file })
 }
 
 /// Whether a wait is in the call with these far ends. A record of poll has its set in place of an argument.
@@ -343,6 +400,36 @@ mod tests {
     #[test]
     fn something_without_a_known_end_leaves_no_process_that_alone_could_end_the_wait() {
         assert_eq!(words(TRACE, &[(20, "peer 30\nother")], 20), "20 AtStart(Peer) [30], AtStart(Other) []");
+    }
+
+    #[test]
+    fn the_kernels_functions_say_for_what_a_wait_is_that_began_before_the_recording() {
+        let of = |text: &str| {
+            let functions: Vec<Box<str>> = text.split(' ').map(Box::from).collect();
+            KernelPart::among(&functions)
+        };
+        use KernelPart::{Device, FrozenFiles, Journal, NetworkFiles};
+        for (functions, expected) in [
+            ("io_schedule folio_wait_bit_common filemap_read ext4_file_read_iter", Some((Device, 0))),
+            ("io_schedule folio_wait_bit_common nfs_file_read", Some((NetworkFiles, 2))),
+            ("rpc_wait_bit_killable __rpc_wait_for_completion_task nfs4_run_open_task", Some((NetworkFiles, 0))),
+            ("percpu_rwsem_wait __percpu_down_read mnt_want_write do_sys_openat2", Some((FrozenFiles, 0))),
+            ("percpu_rwsem_wait __percpu_down_read cgroup_css_set_fork copy_process", None),
+            ("jbd2_log_wait_commit ext4_sync_file do_fsync", Some((Journal, 0))),
+            ("io_schedule blk_mq_get_tag jbd2_journal_commit_transaction", Some((Journal, 2))),
+            ("submit_bio_wait blkdev_issue_flush", Some((Device, 0))),
+            ("pipe_read vfs_read ksys_read", None),
+            ("", None),
+        ] {
+            assert_eq!(of(functions), expected, "{functions}");
+        }
+        let waits = "kernel io_schedule blk_mq_get_tag";
+        assert_eq!(words(TRACE, &[(20, waits)], 20), "20 Kernel(Device, 0) []");
+        assert_eq!(words(TRACE, &[(20, "kernel do_dentry_open")], 20), "", "it may be anything");
+        let ran = "0 c0 idle started\n100 c0 idle switch cat\n120 c0 cat switch idle blocked call=1:1";
+        assert_eq!(words(&TRACE.replace("0 c0 idle started", ran), &[(20, waits)], 20), "", "another wait");
+        let asked = "daemon 30\nkernel request_wait_answer fuse_simple_request";
+        assert_eq!(words(TRACE, &[(20, asked)], 20), "20 AtStart(Daemon) [30]; last 30 waits");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use chain::Chain;
 pub use deaths::awaited::expected as awaited_deaths;
 pub use deaths::{AwaitedBy, AwaitedWait, Death, DeathPart, KilledBy, WindowDeath, deaths, window_deaths};
 pub use evidence::Evidence;
-pub use far_ends::{OpenChain, OpenEnd, Way, open_chains};
+pub use far_ends::{KernelPart, OpenChain, OpenEnd, Way, open_chains};
 pub use far_process::{Doing, FarProcess};
 pub use groups::PerGroup;
 pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};

@@ -2,6 +2,8 @@
 
 use wakepath_event::Tid;
 
+use crate::Name;
+
 /// The way in which processes could end a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FarEndKind {
@@ -17,6 +19,8 @@ pub enum FarEndKind {
     Holder,
     /// There were too many descriptors to search.
     Unsearched,
+    /// They answer for a file system in user space, perhaps for the one that is asked.
+    Daemon,
     /// Something else could end the wait, too: it is not known what.
     Other,
 }
@@ -30,6 +34,10 @@ pub struct FarEnds {
     pub argument: u64,
     /// A far end for each awaited thing.
     pub ends: Vec<FarEnd>,
+    /// The kernel's functions in which it was blocked, innermost first; none where the call says enough.
+    pub kernel: Vec<Box<str>>,
+    /// The file that it was to open, without its path.
+    pub file: Option<Name>,
     /// No time-out could end the wait, and no process that is not among these: none can open a pipe without a name.
     pub are_all: bool,
 }
@@ -43,28 +51,38 @@ pub struct FarEnd {
     pub processes: Vec<Tid>,
 }
 
+/// The most functions of a blocked thread; further ones are left out.
+const MAX_FUNCTIONS: usize = 32;
 /// The most processes in a far end; further processes are left out.
 const MAX_PROCESSES: usize = 64;
 
 impl FarEnds {
-    /// The far ends in a recorded text, `call 7 0x7ffd` or `call 0 0x3 all`, and a line for each; senseless lines are left out.
+    /// The far ends in a recorded text, `call 7 0x7ffd` or `call 0 0x3 all`, a line for each, perhaps `kernel fifo_open …`, and
+    /// behind a zero byte a file's name; senseless lines are left out.
     /// `thread` is the waiting thread, on whose host the processes are.
     pub(crate) fn parse(text: &[u8], thread: Tid) -> Option<Self> {
-        let text = String::from_utf8_lossy(text);
+        // The file is the last line, since its name may have any bytes.
+        let mut parts = text.splitn(2, |byte| *byte == 0);
+        let text = String::from_utf8_lossy(parts.next()?);
         let mut lines = text.lines();
         let (call, argument) = lines.next()?.strip_prefix("call ")?.split_once(" 0x")?;
         let (argument, are_all) =
             argument.strip_suffix(" all").map_or((argument, false), |argument| (argument, true));
         let (call, argument) = (call.parse().ok()?, u64::from_str_radix(argument, 16).ok()?);
         // A line that is not understood may be about another process.
-        let mut are_understood = true;
+        let (mut are_understood, mut kernel) = (true, Vec::new());
         let ends = lines.filter_map(|line| {
+            if let Some(functions) = line.strip_prefix("kernel ") {
+                kernel = functions.split(' ').take(MAX_FUNCTIONS).map(Box::from).collect();
+                return None;
+            }
             let end = FarEnd::parse(line, thread);
             are_understood &= end.is_some();
             end
         });
         let ends = ends.collect();
-        Some(Self { call, argument, ends, are_all: are_all && are_understood })
+        let file = parts.next().map(Name::from);
+        Some(Self { call, argument, ends, kernel, file, are_all: are_all && are_understood })
     }
 }
 
@@ -78,6 +96,7 @@ impl FarEnd {
             "listener" => FarEndKind::Listener,
             "holder" => FarEndKind::Holder,
             "unsearched" => FarEndKind::Unsearched,
+            "daemon" => FarEndKind::Daemon,
             "other" => FarEndKind::Other,
             _ => return None,
         };
@@ -117,6 +136,13 @@ mod tests {
         let texts =
             ["call 0 0x3 all\nwriters 5", "call 0 0x3\nwriters 5", "call 0 0x3 all\nwriters 5\nfriends 1"];
         assert_eq!(texts.map(are_all), [true, false, false]);
+        let more = FarEnds::parse(b"call 257 0x0\nreaders\nkernel wait_for_partner fifo_open\0a\nwriters 5\xff", Tid(3));
+        let more = more.expect("ends");
+        assert_eq!((more.ends.len(), more.kernel.len()), (1, 2));
+        assert_eq!(more.file, Some(Name::from(&b"a\nwriters 5\xff"[..])));
+        let deep = format!("call 0 0x3 all\nkernel{}", " f".repeat(1_000));
+        let deep = FarEnds::parse(deep.as_bytes(), Tid(3)).expect("ends");
+        assert_eq!((deep.kernel.len(), deep.are_all, deep.file), (MAX_FUNCTIONS, true, None));
         let other = Tid(3).on(wakepath_event::HostIndex(1));
         let there = FarEnds::parse(b"call 0 0x3\npeer 7", other).expect("ends").ends;
         assert_eq!(there[0].processes, [Tid(7).on(wakepath_event::HostIndex(1))]);

@@ -188,6 +188,11 @@ impl Process {
         opened::has_inode(&self.0, inode)
     }
 
+    /// Whether it answers for a file system in user space (FUSE).
+    pub fn serves_files(&self) -> Result<bool, Error> {
+        opened::serves_files(&self.0)
+    }
+
     /// Whether it has an open file with a lock of `flock` on the file with this inode number.
     pub fn has_flock(&self, inode: u64) -> Result<bool, Error> {
         opened::has_flock(&self.0, inode)
@@ -244,5 +249,13 @@ impl Task {
     pub fn system_call(&self) -> Result<String, Error> {
         let text = self.0.read("syscall")?;
         String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))
+    }
+
+    /// The kernel's functions in which the thread is blocked, innermost first. The kernel shows them to root alone.
+    pub fn kernel_stack(&self) -> Result<Vec<String>, Error> {
+        // `[<0>] wait_for_partner+0x5c/0x100`
+        let text = String::from_utf8_lossy(&self.0.read("stack")?).into_owned();
+        let names = text.lines().filter_map(|line| line.split_whitespace().nth(1)?.split('+').next());
+        Ok(names.map(str::to_owned).collect())
     }
 }

@@ -44,6 +44,21 @@ pub struct EpollMember {
     pub events: u32,
 }
 
+/// The device of file systems in user space, as the kernel numbers it.
+const FUSE: (u32, u32) = (10, 229);
+
+/// Whether it answers for a file system in user space: it has `/dev/fuse` open.
+pub(crate) fn serves_files(directory: &Directory) -> Result<bool, Error> {
+    let found = |number| statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty());
+    let is_fuse = |number| {
+        found(number).is_ok_and(|found| {
+            FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice
+                && (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)) == FUSE
+        })
+    };
+    Ok(directory.numbers("fd")?.into_iter().any(is_fuse))
+}
+
 pub(crate) fn opened(directory: &Directory) -> Result<Vec<Opened>, Error> {
     let numbers = directory.numbers("fd")?.into_iter();
     Ok(numbers.filter_map(|number| Some(Opened { number, object: object(directory, number)? })).collect())

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope};
 use wakepath_event::Tid;
-use wakepath_findings::{OpenChain, ThreadTimes, ThreadsHeadline, Way};
+use wakepath_findings::{KernelPart, OpenChain, ThreadTimes, ThreadsHeadline, Way};
 use wakepath_loaded::{FarEndKind, call_name};
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
@@ -75,6 +75,10 @@ struct OpenEndJson {
     #[serde(flatten)]
     wait: HangJson,
     ends: Vec<EndJson>,
+    /// The kernel's functions in which it was blocked at the start; empty where the call says enough.
+    kernel: Vec<String>,
+    /// The file that it is to open.
+    file: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -164,14 +168,24 @@ impl Documents<'_> {
                 Way::AtStart(FarEndKind::Listener) => "listener",
                 Way::AtStart(FarEndKind::Holder) => "holder",
                 Way::AtStart(FarEndKind::Unsearched) => "unsearched",
+                Way::AtStart(FarEndKind::Daemon) => "daemon",
                 Way::AtStart(FarEndKind::Other) => "other",
+                Way::Kernel(KernelPart::NetworkFiles, _) => "network_file_system",
+                Way::Kernel(KernelPart::FrozenFiles, _) => "frozen_file_system",
+                Way::Kernel(KernelPart::Journal, _) => "journal",
+                Way::Kernel(KernelPart::Device, _) => "device",
             },
             pids: pids.iter().map(|pid| pid.number()).collect(),
         };
         let waits = chain.links.iter();
         OpenChainJson {
             waits: waits
-                .map(|wait| OpenEndJson { wait: hang(&wait.hang), ends: wait.ends.iter().map(end).collect() })
+                .map(|wait| OpenEndJson {
+                    wait: hang(&wait.hang),
+                    ends: wait.ends.iter().map(end).collect(),
+                    kernel: wait.kernel.iter().map(|function| text(function.as_bytes())).collect(),
+                    file: wait.file.as_ref().map(|file| text(file.bytes())),
+                })
                 .collect(),
             last: chain
                 .last

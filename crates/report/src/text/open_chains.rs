@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::{Overview, Recorded};
 use wakepath_event::Tid;
-use wakepath_findings::{OpenChain, OpenEnd, Way};
+use wakepath_findings::{KernelPart, OpenChain, OpenEnd, Way};
 use wakepath_loaded::FarEndKind;
 
 use super::hangs::{open_wait, reason, waits};
@@ -86,9 +86,27 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
 
 /// The words about the processes able to end a wait.
 fn ends(recorded: &Recorded, wait: &OpenEnd, at: Stamp<Reference>) -> String {
-    let ends: Vec<String> =
-        wait.ends.iter().map(|(way, processes)| end(recorded, *way, processes, at)).collect();
-    format!(" {}", wording::list(&ends, NAMED))
+    let file = wait.file.as_ref().map_or_else(String::new, |file| format!(" of {}", wording::name(file)));
+    let end = |(way, processes): &(Way, Vec<Tid>)| match way {
+        Way::Kernel(part, place) => {
+            let function = wait.kernel.get(*place).map_or("", |function| function);
+            kernel(*part, function)
+        }
+        way => end(recorded, *way, processes, at),
+    };
+    let ends: Vec<String> = wait.ends.iter().map(end).collect();
+    format!("{file} {}", wording::list(&ends, NAMED))
+}
+
+/// The words about a part of the kernel, with the function that shows it.
+fn kernel(part: KernelPart, function: &str) -> String {
+    let what = match part {
+        KernelPart::NetworkFiles => "for a network file system",
+        KernelPart::FrozenFiles => "for a frozen file system",
+        KernelPart::Journal => "for a file system's journal",
+        KernelPart::Device => "for a block device",
+    };
+    format!("{what} (in {})", crate::escape::escape(function.as_bytes()))
 }
 
 fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -> String {
@@ -104,6 +122,8 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
             String::from("(who has its other end was not searched: too many descriptors)")
         }
         Way::AtStart(FarEndKind::Other) => String::from("something whose other end is not known"),
+        Way::AtStart(FarEndKind::Daemon) => format!("in a file system that {who} {}", verb("serves", "serve")),
+        Way::Kernel(..) => String::new(),
         Way::AtStart(FarEndKind::Writers) if processes.is_empty() => String::from("that no process writes"),
         Way::AtStart(FarEndKind::Readers) if processes.is_empty() => String::from("that no process reads"),
         Way::AtStart(FarEndKind::Writers) => format!("that {who} {}", verb("writes", "write")),
