@@ -176,3 +176,22 @@ fn a_lock_of_a_file_names_its_holder_and_its_child_and_a_free_lock_nobody() {
     let said = asked(&shell(&folder, "exec flock m true"), &folder);
     assert!(said.contains("in flock of m") && !said.contains("whose lock"), "{said}");
 }
+
+#[test]
+fn a_fifo_that_is_opened_names_it_and_whose_end_nobody_opens() {
+    let Some(folder) = place("a hanging open of a FIFO says that nobody has its other end") else { return };
+    for name in ["orders.fifo", "answers.fifo"] {
+        assert!(Command::new("mkfifo").arg(folder.join(name)).status().expect("mkfifo").success());
+    }
+    let writer = shell(&folder, "exec cat /dev/null > orders.fifo");
+    let said = asked(&writer, &folder);
+    assert!(said.contains("in openat of orders.fifo that no process reads"), "{said}");
+    let reader = shell(&folder, "exec cat < $PWD/answers.fifo");
+    let said = asked(&reader, &folder);
+    assert!(said.contains("in openat of answers.fifo that no process writes"), "{said}");
+    // The twin: both ends are open, and it waits for bytes.
+    let _other = shell(&folder, "exec 3>answers.fifo; exec sleep 61.6");
+    std::thread::sleep(Duration::from_millis(100));
+    let said = asked(&reader, &folder);
+    assert!(said.contains("in read on a pipe that sleep (") && !said.contains("no process"), "{said}");
+}
