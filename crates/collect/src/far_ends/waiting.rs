@@ -68,7 +68,8 @@ pub(super) fn waits(process: &Process) -> Vec<Waiting> {
             let opens = opens(process, &text)?;
             (vec![Awaited::Partner(opens.reads)], opens.name)
         } else {
-            let is_asked = kernel.iter().any(|function| function == "request_wait_answer");
+            let is_asked =
+                kernel.iter().any(|function| function == "request_wait_answer" || function.starts_with("fuse_"));
             (is_asked.then_some(Awaited::Daemon).into_iter().collect(), None)
         };
         // The caller's functions say no more than the call.
