@@ -39,6 +39,18 @@ enum Awaited {
     Other,
 }
 
+impl Awaited {
+    const fn object(self) -> Option<OpenedObject> {
+        match self {
+            Self::Bytes(object) | Self::Room(object) | Self::Answer(object, _) => Some(object),
+            Self::Lock | Self::Other => None,
+        }
+    }
+}
+
+/// All processes' unix sockets, searched at the first call; `None` if the search was given up.
+type UnixSockets<'a> = &'a dyn Fn() -> Option<&'a [OpenSocket]>;
+
 /// The far ends of the waits in which these processes are, and of the waits of the processes there.
 ///
 /// `sockets` finds all processes' sockets within a time, if it can.
@@ -49,8 +61,8 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut table = None;
     let unix = LazyCell::new(|| {
-        let left = MAX_CPU.saturating_sub(cpu_time().saturating_sub(began));
-        sockets(left).unwrap_or_default().into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>()
+        let found = sockets(MAX_CPU.saturating_sub(cpu_time().saturating_sub(began)))?;
+        Some(found.into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>())
     });
     while let Some(pid) = asked.pop() {
         if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
@@ -64,7 +76,7 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
                 table.get_or_insert_with(|| Table::read(|| cpu_time().saturating_sub(began) > MAX_CPU));
             let lines: Vec<String> = match table {
                 None => vec![String::from("unsearched")],
-                Some(table) => table.lines(&process, &awaited, &unix, &mut asked),
+                Some(table) => table.lines(&process, &awaited, &|| unix.as_deref(), &mut asked),
             };
             if !lines.is_empty() {
                 let text = format!("call {} {:#x}\n{}", call.0, call.1, lines.join("\n"));
@@ -151,7 +163,13 @@ fn in_set(process: &Process, set: u64) -> Vec<Awaited> {
     let is_small = process.descriptor_count().is_ok_and(|count| count <= MAX_DESCRIPTORS);
     let members = u32::try_from(set).ok().filter(|_| is_small).and_then(|set| process.epoll_set(set).ok());
     let members = members.filter(|members| members.len() <= MAX_POLLED as usize).unwrap_or_default();
-    members.iter().map(|one| member(process, one.number, one.events & u32::from(POLLIN) != 0)).collect()
+    let awaited =
+        members.iter().map(|one| match member(process, one.number, one.events & u32::from(POLLIN) != 0) {
+            // The number may have got another file since.
+            found if found.object().is_some_and(|object| object.inode == one.inode) => found,
+            _ => Awaited::Other,
+        });
+    awaited.collect()
 }
 
 fn member(process: &Process, fd: u32, reads: bool) -> Awaited {
@@ -189,7 +207,7 @@ impl Table {
         &self,
         process: &Process,
         awaited: &[Awaited],
-        unix: &[OpenSocket],
+        unix: UnixSockets<'_>,
         asked: &mut Vec<u32>,
     ) -> Vec<String> {
         let far_ends = awaited.iter().map(|one| self.far_end(process, *one, unix, asked));
@@ -207,7 +225,7 @@ impl Table {
         &self,
         process: &Process,
         awaited: Awaited,
-        unix: &[OpenSocket],
+        unix: UnixSockets<'_>,
         asked: &mut Vec<u32>,
     ) -> Option<String> {
         let (kind, found) = match awaited {
@@ -217,7 +235,10 @@ impl Table {
                 let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
                 match peer(&tables, socket.inode) {
                     Some((kind, inode)) => (kind, self.holders(OpenedObject { inode, ..socket })),
-                    None => unix_peer(unix, socket.inode, reads)?,
+                    None => match unix() {
+                        Some(sockets) => unix_peer(sockets, socket.inode, reads)?,
+                        None => return Some(String::from("unsearched")),
+                    },
                 }
             }
             Awaited::Other => return None,
@@ -428,10 +449,16 @@ mod tests {
         let object = |fd: i32| own.object(fd as u32).expect("a pipe");
         let pid = std::process::id();
         let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
-        let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &[], &mut Vec::new());
+        let searched = || panic!("a pipe is no unix socket");
+        let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &searched, &mut Vec::new());
         assert_eq!(lines(&[pipe]), [format!("writers {pid}")]);
         assert_eq!(lines(&[Awaited::Other, pipe]), [format!("writers {pid}"), String::from("other")]);
         assert_eq!(lines(&[Awaited::Other]), [""; 0]);
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let socket = Awaited::Answer(object(std::os::fd::AsRawFd::as_raw_fd(&socket)), true);
+        let lines = |found: Option<&[OpenSocket]>| table.lines(&own, &[socket], &|| found, &mut Vec::new());
+        assert_eq!(lines(None), ["unsearched"]);
+        assert_eq!(lines(Some(&[])), [""; 0]);
         drop(writer);
     }
 
@@ -458,6 +485,13 @@ mod tests {
         for (call, timeout) in [(232, "0x64"), (281, "0x0"), (441, "0x7f00")] {
             assert_eq!(waits(call, timeout), Some(Vec::new()), "{call} {timeout}");
         }
+        // The set keeps the file of a closed number, if another number has it, too.
+        let kept = reader.try_clone().expect("a second number");
+        let (number, (other, _writer)) = (reader.as_raw_fd(), std::io::pipe().expect("a pipe"));
+        // SAFETY: both descriptors are open, and this test's own.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert_eq!(waits(441, "0x0"), Some(vec![Awaited::Other]));
+        drop(kept);
         // SAFETY: closes this test's own descriptor.
         unsafe { libc::close(set) };
     }

@@ -25,8 +25,8 @@ use crate::far_process::far_process;
 use crate::polling::{Attempts, polling};
 use crate::sleep_loop::sleep_loop;
 use crate::{
-    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Polling, RowKey, Sites,
-    SleepLoop, ThreadName, Tried,
+    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Polling, RowKey,
+    Sites, SleepLoop, ThreadName, Tried,
 };
 use classes::{Class, Sum, classes, classified};
 
