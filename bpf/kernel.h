@@ -416,6 +416,7 @@ struct unix_sock {
 };
 
 struct tcp_sock {
+	__u32 snd_sml;
 	__u32 mss_cache;
 	__u8 nonagle : 4;
 };

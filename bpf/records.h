@@ -222,7 +222,7 @@ enum wp_direction { WP_OUT = 0, WP_IN = 1 };
 
 /* In tcp_flags, which has 12 bits. */
 #define WP_WINDOW_CLOSED 0x8000 /* the sender takes no more data */
-#define WP_HELD_BACK 0x4000	/* little data that left in an interrupt, from a socket without TCP_NODELAY (Nagle's algorithm) */
+#define WP_HELD_BACK 0x4000	/* Nagle's algorithm held back this data, which left in an interrupt */
 
 struct wp_packet {
 	struct wp_header h;

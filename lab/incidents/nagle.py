@@ -3,7 +3,6 @@
 # ask: record -- $0
 # who: 127.0.0.1:$writer
 # says: delayed
-# says: TCP_NODELAY
 # never: sleeping
 # json: segments call=recvfrom cause.from~:$port
 import os, socket, threading, time

@@ -24,6 +24,18 @@ const MAX_CPU: Duration = Duration::from_millis(200);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
 
+impl Awaited {
+    const fn object(self) -> Option<OpenedObject> {
+        match self {
+            Self::Bytes(object) | Self::Room(object) | Self::Answer(object, _) => Some(object),
+            Self::Lock | Self::Other => None,
+        }
+    }
+}
+
+/// All processes' unix sockets, searched at the first call; `None` if the search was given up.
+type UnixSockets<'a> = &'a dyn Fn() -> Option<&'a [OpenSocket]>;
+
 /// The far ends of the waits in which these processes are, and of the waits of the processes there.
 ///
 /// `sockets` finds all processes' sockets within a time, if it can.
@@ -34,8 +46,8 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut table = None;
     let unix = LazyCell::new(|| {
-        let left = MAX_CPU.saturating_sub(cpu_time().saturating_sub(began));
-        sockets(left).unwrap_or_default().into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>()
+        let found = sockets(MAX_CPU.saturating_sub(cpu_time().saturating_sub(began)))?;
+        Some(found.into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>())
     });
     while let Some(pid) = asked.pop() {
         if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
@@ -50,7 +62,7 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
                 [] => (Vec::new(), false),
                 _ => match table.get_or_insert_with(|| Table::read(is_enough)) {
                     None => (vec![String::from("unsearched")], false),
-                    Some(table) => table.lines(&process, &awaited, &unix, &mut asked),
+                    Some(table) => table.lines(&process, &awaited, &|| unix.as_deref(), &mut asked),
                 },
             };
             let kernel = (!kernel.is_empty()).then(|| format!("kernel {}", kernel.join(" ")));
@@ -122,7 +134,7 @@ impl<E: Fn() -> bool> Table<E> {
         &self,
         process: &Process,
         awaited: &[Awaited],
-        unix: &[OpenSocket],
+        unix: UnixSockets<'_>,
         asked: &mut Vec<u32>,
     ) -> (Vec<String>, bool) {
         let far_ends = awaited.iter().map(|one| self.far_end(process, *one, unix));
@@ -142,11 +154,12 @@ impl<E: Fn() -> bool> Table<E> {
     }
 
     /// The processes that could give an awaited thing.
-    fn far_end(&self, process: &Process, awaited: Awaited, unix: &[OpenSocket]) -> Option<FarEnd> {
+    fn far_end(&self, process: &Process, awaited: Awaited, unix: UnixSockets<'_>) -> Option<FarEnd> {
         let in_pipe = |kind, pipe: OpenedObject, processes| {
             let are_all = self.pipes == Some(pipe.device);
             FarEnd { kind, processes, are_all }
         };
+        let unsearched = || FarEnd { kind: "unsearched", processes: BTreeSet::new(), are_all: false };
         Some(match awaited {
             Awaited::Bytes(pipe) => in_pipe("writers", pipe, self.ends(pipe, |access| access.writes)),
             Awaited::Room(pipe) => in_pipe("readers", pipe, self.ends(pipe, |access| access.reads)),
@@ -154,7 +167,10 @@ impl<E: Fn() -> bool> Table<E> {
                 let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
                 let (kind, processes) = match peer(&tables, socket.inode) {
                     Some((kind, inode)) => (kind, self.holders(OpenedObject { inode, ..socket })),
-                    None => unix_peer(unix, socket.inode, reads)?,
+                    None => match unix() {
+                        Some(sockets) => unix_peer(sockets, socket.inode, reads)?,
+                        None => return Some(unsearched()),
+                    },
                 };
                 FarEnd { kind, processes, are_all: false }
             }
@@ -357,11 +373,17 @@ mod tests {
         let object = |fd: i32| own.object(fd as u32).expect("a pipe");
         let pid = std::process::id();
         let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
-        let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &[], &mut Vec::new());
+        let searched = || panic!("a pipe is no unix socket");
+        let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &searched, &mut Vec::new());
         assert_eq!(lines(&[pipe]), (vec![format!("writers {pid}")], true));
         let with_other = vec![format!("writers {pid}"), String::from("other")];
         assert_eq!(lines(&[Awaited::Other, pipe]), (with_other, false));
         assert_eq!(lines(&[Awaited::Other]), (vec![], false));
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let socket = Awaited::Answer(object(std::os::fd::AsRawFd::as_raw_fd(&socket)), true);
+        let lines = |found: Option<&[OpenSocket]>| table.lines(&own, &[socket], &|| found, &mut Vec::new());
+        assert_eq!(lines(None), (vec![String::from("unsearched")], false));
+        assert_eq!(lines(Some(&[])), (vec![], false));
         drop(writer);
     }
 

@@ -1,8 +1,9 @@
 //! The processes with the far ends of connections within this host, and whether a listening socket has room: read while
 //! the recording runs, since neither has an event.
 //!
-//! One pass over all processes' descriptors finds all sockets. A pass comes when connections are new, and at the end. All
-//! passes together take at most [`MAX_TIME`], the last as much again.
+//! One pass over all processes' descriptors finds all sockets. A pass comes when connections are new, while one is not
+//! accepted, and at the end. All passes together take at most [`MAX_TIME`] and a thousandth of the time since the first
+//! connection; the last takes at most [`MAX_TIME`].
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -13,12 +14,16 @@ use wakepath_kernel_records::{Header, Kind};
 use crate::names::Name;
 use crate::programs::Programs;
 
-/// The time after which passes are given up.
-pub(crate) const MAX_TIME: Duration = Duration::from_millis(200);
+/// The time for passes at the beginning, and for one at the end.
+const MAX_TIME: Duration = Duration::from_millis(200);
+/// Each so long, they have its unit more.
+const TIME_SHARE: u32 = 1000;
 /// The age of a connection whose far end is looked up: shorter ones are waited for by nobody for long.
 const MIN_AGE: Duration = Duration::from_millis(250);
 /// The shortest time between two passes.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// The age of a connection that no process has accepted, from which it alone makes no more passes.
+const MAX_AGE: Duration = Duration::from_secs(30);
 /// The connections remembered, to bound the memory; older ones are forgotten.
 const MAX_FLOWS: usize = 4096;
 /// The processes named at an end.
@@ -171,9 +176,18 @@ impl OpenSocket {
 
     /// Whether it takes what is sent to this address. An IPv6 socket for any address takes IPv4, too.
     fn takes(&self, flow: &Flow) -> bool {
-        let is_any = self.local.bytes == [0; 16] && (self.family == flow.family || self.family == 6);
+        let is_any = self.is_for_any() && (self.family == flow.family || self.family == 6);
         self.local.port == flow.target.port
             && (is_any || self.family == flow.family && self.local.bytes == flow.target.bytes)
+    }
+
+    fn is_for_any(&self) -> bool {
+        self.local.bytes == [0; 16]
+    }
+
+    /// The kernel's order among sockets that take a flow: those for its address, for any address of its family, others.
+    fn rank(&self, flow: &Flow) -> (bool, bool) {
+        (self.is_for_any(), self.family != flow.family)
     }
 }
 
@@ -185,6 +199,13 @@ struct Seen {
     text: Option<String>,
 }
 
+impl Seen {
+    /// Whether no process had accepted it at the last pass that found its receiver.
+    fn is_not_accepted(&self) -> bool {
+        self.text.as_ref().is_some_and(|text| text.starts_with("listening"))
+    }
+}
+
 /// Connections within this host, and the passes over the sockets so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
@@ -192,6 +213,8 @@ pub(crate) struct Sockets {
     known: HashSet<u64>,
     /// The flows seen since the last pass: the last ones.
     new: usize,
+    /// When the first connection was seen.
+    began: Option<Instant>,
     last: Option<Instant>,
     spent: Duration,
 }
@@ -209,43 +232,52 @@ impl Sockets {
         {
             self.known.remove(&first.flow.id);
         }
-        self.flows.push_back(Seen { flow, since: Instant::now(), text: None });
+        let now = Instant::now();
+        self.flows.push_back(Seen { flow, since: now, text: None });
         self.new = (self.new + 1).min(MAX_FLOWS);
+        self.began.get_or_insert(now);
     }
 
     /// The new names, if it is time for a pass.
     pub(crate) fn look(&mut self, programs: &Programs<'_>) -> Vec<Name> {
-        if self.flows.is_empty() || self.spent >= MAX_TIME {
-            return Vec::new();
-        }
-        let now = Instant::now();
-        let has_waited = self.last.is_none_or(|last| now.duration_since(last) >= INTERVAL);
-        let first = self.flows.iter().rev().take(self.new).next_back();
-        let is_old = first.is_some_and(|first| now.duration_since(first.since) >= MIN_AGE);
-        if !is_old || !has_waited {
-            return Vec::new();
-        }
-        let names = self.pass(programs, MAX_TIME - self.spent);
-        self.spent += now.elapsed();
+        let began = Instant::now();
+        let Some(time) = self.time_for_pass(began) else { return Vec::new() };
+        let names = self.pass(programs.sockets(time));
+        self.spent += began.elapsed();
         self.last = Some(Instant::now());
         names
     }
 
-    /// The names at the recording's end.
-    pub(crate) fn finish(&mut self, programs: &Programs<'_>) -> Vec<Name> {
-        if self.flows.is_empty() { Vec::new() } else { self.pass(programs, MAX_TIME) }
+    /// The time that a pass may take now; `None` if it is not time for one.
+    fn time_for_pass(&self, now: Instant) -> Option<Duration> {
+        let age = |seen: &Seen| now.saturating_duration_since(seen.since);
+        let first_new = self.flows.iter().rev().take(self.new).next_back();
+        let is_due = first_new.is_some_and(|seen| age(seen) >= MIN_AGE)
+            || self.flows.iter().any(|seen| seen.is_not_accepted() && age(seen) < MAX_AGE);
+        let has_waited = self.last.is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);
+        let earned = now.saturating_duration_since(self.began?) / TIME_SHARE;
+        let left = (MAX_TIME + earned).saturating_sub(self.spent).min(MAX_TIME);
+        (is_due && has_waited && !left.is_zero()).then_some(left)
     }
 
-    fn pass(&mut self, programs: &Programs<'_>, time: Duration) -> Vec<Name> {
+    /// The names at the recording's end.
+    pub(crate) fn finish(&mut self, programs: &Programs<'_>) -> Vec<Name> {
+        if self.flows.is_empty() { Vec::new() } else { self.pass(programs.sockets(MAX_TIME)) }
+    }
+
+    /// The news in a pass that found these sockets; `None` for a pass that was given up.
+    fn pass(&mut self, sockets: Option<Vec<OpenSocket>>) -> Vec<Name> {
         self.new = 0;
-        let Some(sockets) = programs.sockets(time) else { return Vec::new() };
+        let Some(sockets) = sockets else { return Vec::new() };
         let receivers = Receivers::new(&sockets);
-        let changed = self.flows.iter_mut().filter_map(|seen| {
-            let text = receivers.of(&seen.flow).filter(|text| seen.text.as_ref() != Some(text))?;
-            seen.text = Some(text.clone());
-            Some((NameSpace::Receiver, seen.flow.id, text.into_bytes().into()))
+        let news = self.flows.iter_mut().filter_map(|seen| {
+            let text = receivers.of(&seen.flow)?;
+            let is_same = seen.text.replace(text.clone()).is_some_and(|before| before == text);
+            // That a connection still is not accepted is news.
+            (!is_same || seen.is_not_accepted())
+                .then(|| (NameSpace::Receiver, seen.flow.id, text.into_bytes().into()))
         });
-        changed.collect()
+        news.collect()
     }
 }
 
@@ -277,7 +309,9 @@ impl<'a> Receivers<'a> {
         let none = Vec::new();
         let connected = self.connected.get(&(protocol, target, source)).unwrap_or(&none);
         let others = self.others.get(&(protocol, target.port)).unwrap_or(&none);
-        let others: Vec<_> = others.iter().copied().filter(|socket| socket.takes(flow)).collect();
+        let mut others: Vec<_> = others.iter().copied().filter(|socket| socket.takes(flow)).collect();
+        let first = others.iter().map(|socket| socket.rank(flow)).min();
+        others.retain(|socket| Some(socket.rank(flow)) == first);
         let (kind, sockets) = match connected.is_empty() {
             false => ("connected", connected),
             true if protocol == TCP => ("listening", &others),
@@ -362,6 +396,76 @@ mod tests {
             [of(17, "127.0.0.1:1", "127.0.0.1:80"), of(TCP, "127.0.0.1:1", "127.0.0.9:53")],
             [None, None]
         );
+    }
+
+    #[test]
+    fn a_socket_for_the_address_goes_before_one_for_any_address_and_the_own_family_before_the_other() {
+        let of = |sockets: &[OpenSocket], target: &str| {
+            Receivers::new(sockets).of(&flow(TCP, "127.0.0.1:4", target)).expect("a process")
+        };
+        let [own, any, both] = [(5, "127.0.0.1:80"), (6, "0.0.0.0:80"), (7, "[::]:80")]
+            .map(|(process, local)| socket(process, TCP, local, None));
+        let listening = |process: u32| format!("listening waiting=2 room=1 dropped=3 {process}");
+        assert_eq!(of(&[any, both, own], "127.0.0.1:80"), listening(5));
+        assert_eq!(of(&[both, any], "127.0.0.1:80"), listening(6));
+        assert_eq!(of(&[both, own, any], "127.0.0.2:80"), listening(6));
+        assert_eq!(of(&[both], "127.0.0.1:80"), listening(7));
+    }
+
+    #[test]
+    fn passes_come_with_connections_of_a_certain_age_and_while_one_is_not_accepted() {
+        let ms = Duration::from_millis;
+        let began = Instant::now();
+        let seen = |since: u64, text: Option<&str>| Seen {
+            flow: flow(TCP, "127.0.0.1:4", "127.0.0.1:80"),
+            since: began + ms(since),
+            text: text.map(str::to_owned),
+        };
+        let sockets = |flows: Vec<Seen>, new, last: Option<u64>, spent| Sockets {
+            flows: flows.into(),
+            new,
+            began: Some(began),
+            last: last.map(|last| began + ms(last)),
+            spent: ms(spent),
+            ..Sockets::default()
+        };
+        let time = |sockets: &Sockets, at| sockets.time_for_pass(began + ms(at));
+        let new = || vec![seen(0, Some("connected 7")), seen(1000, None), seen(1200, None)];
+        let first = sockets(new(), 2, None, 0);
+        assert_eq!([time(&first, 1249), time(&first, 1250)], [None, Some(ms(200))], "the oldest new one");
+        assert_eq!(time(&sockets(new(), 0, None, 0), 9999), None, "none is new");
+        let second = sockets(new(), 2, Some(900), 0);
+        assert_eq!([time(&second, 1399), time(&second, 1400)], [None, Some(ms(200))], "twice a second");
+        // 200 ms, and 1 ms for each second.
+        let spent = |spent| time(&sockets(new(), 2, None, spent), 5000);
+        assert_eq!([spent(200), spent(204), spent(205)], [Some(ms(5)), Some(ms(1)), None]);
+        assert_eq!(time(&sockets(new(), 2, None, 0), 900_000), Some(ms(200)), "at most");
+        let waits = sockets(vec![seen(0, Some("listening 7"))], 0, Some(500), 0);
+        let at = [999, 1000, 29_999, 30_000].map(|at| time(&waits, at).is_some());
+        assert_eq!(at, [false, true, true, false]);
+        assert_eq!(time(&sockets(vec![seen(0, Some("bound 7"))], 0, None, 0), 1000), None);
+        assert_eq!(time(&Sockets::default(), 1000), None);
+    }
+
+    #[test]
+    fn a_pass_gives_what_changed_and_what_is_still_not_accepted() {
+        let mut sockets = Sockets::default();
+        sockets.see(&record(1, "127.0.0.1:40000", "127.0.0.1:80"));
+        sockets.see(&record(2, "127.0.0.1:40001", "127.0.0.1:80"));
+        let listener = socket(5, TCP, "127.0.0.1:80", None);
+        let accepted = socket(6, TCP, "127.0.0.1:80", Some("127.0.0.1:40000"));
+        let mut news = |found: Option<&[OpenSocket]>| -> Vec<String> {
+            let names = sockets.pass(found.map(<[OpenSocket]>::to_vec));
+            names.iter().map(|(_, flow, text)| format!("{flow} {}", String::from_utf8_lossy(text))).collect()
+        };
+        let waits = String::from("2 listening waiting=2 room=1 dropped=3 5");
+        assert_eq!(news(None), [""; 0], "a pass that was given up");
+        assert_eq!(news(Some(&[listener, accepted])), ["1 connected 6", waits.as_str()]);
+        assert_eq!(news(Some(&[listener, accepted])), [waits.as_str()]);
+        assert_eq!(news(Some(&[accepted])), [""; 0], "what is not found says nothing");
+        let moved = OpenSocket { process: 7, ..accepted };
+        assert_eq!(news(Some(&[listener, moved])), ["1 connected 7", waits.as_str()]);
+        assert_eq!(sockets.new, 0);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub struct Packet {
 impl Packet {
     /// In [`Packet::tcp_flags`]: the sender takes no more data. The recorder sets it on packets without SYN, FIN and RST.
     pub const WINDOW_CLOSED: u16 = 0x8000;
-    /// In [`Packet::tcp_flags`]: less data than a segment, which left in an interrupt, from a socket without `TCP_NODELAY`. An
-    /// acknowledgement that came in this interrupt let it go.
+    /// In [`Packet::tcp_flags`]: less data than a segment, directly behind such data, left in an interrupt, from a socket without
+    /// `TCP_NODELAY`: Nagle's algorithm held it back until an acknowledgement of the data before it.
     pub const HELD_BACK: u16 = 0x4000;
 }

@@ -44,7 +44,8 @@ impl KernelPart {
             "dm_",
             "__wait_on_buffer",
         ];
-        const FROZEN: [&str; 4] = ["__sb_start_write", "sb_start_write", "mnt_want_write", "percpu_rwsem_wait"];
+        const FROZEN: [&str; 4] =
+            ["__sb_start_write", "sb_start_write", "mnt_want_write", "percpu_rwsem_wait"];
         let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
         match function {
             _ if begins(&FROZEN) => Some(Self::FrozenFiles),
@@ -176,7 +177,9 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
         Some(number) if Call::EPOLLS.contains(&number) && !hang.began_before => Vec::new(),
         Some(_) => {
             let ends = recorded.names().far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
-            let Some(found) = ends.filter(|ends| ends.kernel.is_empty() || hang.began_before) else { return None };
+            let Some(found) = ends.filter(|ends| ends.kernel.is_empty() || hang.began_before) else {
+                return None;
+            };
             (are_all, kernel, file) = (found.are_all, found.kernel, found.file);
             let part = KernelPart::among(&kernel).filter(|_| found.ends.is_empty());
             let part = part.map(|(part, place)| (Way::Kernel(part, place), Vec::new()));
@@ -412,7 +415,10 @@ mod tests {
         for (functions, expected) in [
             ("io_schedule folio_wait_bit_common filemap_read ext4_file_read_iter", Some((Device, 0))),
             ("io_schedule folio_wait_bit_common nfs_file_read", Some((NetworkFiles, 2))),
-            ("rpc_wait_bit_killable __rpc_wait_for_completion_task nfs4_run_open_task", Some((NetworkFiles, 0))),
+            (
+                "rpc_wait_bit_killable __rpc_wait_for_completion_task nfs4_run_open_task",
+                Some((NetworkFiles, 0)),
+            ),
             ("percpu_rwsem_wait __percpu_down_read mnt_want_write do_sys_openat2", Some((FrozenFiles, 0))),
             ("percpu_rwsem_wait __percpu_down_read cgroup_css_set_fork copy_process", None),
             ("jbd2_log_wait_commit ext4_sync_file do_fsync", Some((Journal, 0))),

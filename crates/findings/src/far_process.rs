@@ -21,6 +21,8 @@ pub struct FarProcess {
     pub socket: Option<ReceiverKind>,
     /// When the search found them.
     pub seen: Option<Stamp<Reference>>,
+    /// Whether none of them had accepted the connection for more than half the wait.
+    pub is_unaccepted: bool,
     /// The listening socket's full queue, and when it was seen.
     pub full: Option<(AcceptQueue, Stamp<Reference>)>,
     /// The process's activity for more than half the wait; `None` for several activities, or if several threads might have
@@ -90,7 +92,8 @@ pub(crate) fn far_process(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> O
     // Each question to a name server has its own socket: then the longest speaks for all.
     let is_most = ns > row.total_ns / 2 || matches!(key, RowKey::TimedOut(_));
     let (from, to) = longest.0.filter(|_| is_most)?;
-    let found = Found::new(evidence, flow, from, to)?;
+    let is_syn = matches!(key, RowKey::SentByTimer(_, TimerPurpose::Syn { .. }));
+    let found = Found::new(evidence, flow, (from, to), is_syn)?;
     // It had answered.
     let has_answered = matches!(key, RowKey::SentByTimer(_, TimerPurpose::Nagle));
     let thread = found.thread.filter(|_| !has_answered);
@@ -122,32 +125,39 @@ impl Found {
     fn new(
         evidence: &Evidence<'_>,
         flow: FlowId,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
+        (from, to): (Stamp<Reference>, Stamp<Reference>),
+        is_syn: bool,
     ) -> Option<Self> {
         let (recorded, graph) = (evidence.recorded, evidence.recorded.graph());
         let names = recorded.names();
-        let [began, ended] = [from, to].map(|at| Stamp::<Local>::from_ns(at.ns()));
-        let readings = names.receivers(flow, began, ended);
-        let back = names.other_direction(flow);
         // Names have the events' stamps, which are the graph's.
+        let [began, ended] = [from, to].map(|at| Stamp::<Local>::from_ns(at.ns()));
         let reference = |at: Stamp<Local>| Stamp::from_ns(at.ns());
+        let (within, later): (Vec<_>, Vec<_>) =
+            names.receivers(flow, began, ended).into_iter().partition(|reading| reading.at <= ended);
         // A reading from before the wait says nothing about the queue in it.
-        let full = readings.iter().find_map(|reading| {
-            let queue =
-                reading.queue.filter(|queue| queue.is_full() && began <= reading.at && reading.at <= ended);
-            queue.map(|queue| (queue, reference(reading.at)))
+        let full = within.iter().filter(|reading| began <= reading.at).find_map(|reading| {
+            Some((reading.queue.filter(|queue| queue.is_full())?, reference(reading.at)))
         });
-        let named = readings.into_iter().rfind(|reading| !reading.processes.is_empty());
-        let sender = back.and_then(|back| graph.data_sender(back, to));
+        let is_unaccepted = is_syn || is_unaccepted(&within, &later, began, ended);
+        let is_named = |reading: &Receiver| !reading.processes.is_empty();
+        // It was accepted meanwhile, perhaps by another process.
+        let is_past = |reading: &Receiver| reading.kind == ReceiverKind::Listening && !is_unaccepted;
+        let last = within.into_iter().rfind(is_named);
+        let named = match (last, later.into_iter().find(is_named)) {
+            (Some(last), Some(next)) if is_past(&last) => Some(next),
+            (last, next) => last.or(next),
+        };
+        let sender = names.other_direction(flow).and_then(|back| graph.data_sender(back, to));
         let its_process = || sender.and_then(|thread| graph.thread(thread).tgid());
         let process = match named {
             Some(Receiver { at, kind, processes, .. }) => {
-                FarProcess { processes, socket: Some(kind), seen: Some(reference(at)), full, did: None }
+                let (socket, seen) = (Some(kind), Some(reference(at)));
+                FarProcess { processes, socket, seen, is_unaccepted, full, did: None }
             }
             None => {
-                let process = names.receiver(flow)?.process.or_else(its_process)?;
-                FarProcess { processes: vec![process], socket: None, seen: None, full, did: None }
+                let processes = vec![names.receiver(flow)?.process.or_else(its_process)?];
+                FarProcess { processes, socket: None, seen: None, is_unaccepted, full, did: None }
             }
         };
         let thread = match process.processes.as_slice() {
@@ -159,6 +169,14 @@ impl Found {
         };
         Some(Self { process, thread })
     }
+}
+
+/// Whether no process had accepted a connection for more than half the wait: once accepted, it stays that.
+fn is_unaccepted(within: &[Receiver], later: &[Receiver], began: Stamp<Local>, ended: Stamp<Local>) -> bool {
+    let listens = |reading: &Receiver| reading.kind == ReceiverKind::Listening;
+    let is_late = |reading: &Receiver| reading.at.since(began) > ended.since(began) / 2;
+    within.last().is_none_or(listens)
+        && (later.first().is_some_and(listens) || within.last().is_some_and(is_late))
 }
 
 /// A process's only thread in a time; `None` for several threads.
@@ -300,13 +318,14 @@ mod tests {
         let socket = found.socket.map_or(String::new(), |socket| format!(" {socket:?}"));
         let seen = found.seen.map_or(String::new(), |at| format!(" seen {}", at.ns()));
         let full = found.full.map_or(String::new(), |(_, at)| format!(" full {}", at.ns()));
+        let accepted = if found.is_unaccepted { " unaccepted" } else { "" };
         let did = match found.did {
             None => "?".to_owned(),
             Some(Doing::Slept(call)) => format!("Slept {}", call.number),
             Some(Doing::Waited(call)) => format!("Waited {}", call.number),
             Some(other) => format!("{other:?}"),
         };
-        format!("{processes:?}{socket}{seen}{full}, {did}")
+        format!("{processes:?}{socket}{seen}{accepted}{full}, {did}")
     }
 
     #[test]
@@ -314,14 +333,17 @@ mod tests {
         const FULL: &str = "listening waiting=2 room=1 dropped=3 20";
         const ROOM: &str = "listening waiting=1 room=1 dropped=3 20";
         let words = |names: &[(u64, &str)]| words(SYN, SLEEPS, names);
-        assert_eq!(words(&[(500, FULL)]), "[20] Listening seen 500 full 500, Slept 230");
-        assert_eq!(words(&[(500, ROOM)]), "[20] Listening seen 500, Slept 230");
-        assert_eq!(words(&[(500, FULL), (900, ROOM)]), "[20] Listening seen 900 full 500, Slept 230");
+        assert_eq!(words(&[(500, FULL)]), "[20] Listening seen 500 unaccepted full 500, Slept 230");
+        assert_eq!(words(&[(500, ROOM)]), "[20] Listening seen 500 unaccepted, Slept 230");
+        assert_eq!(
+            words(&[(500, FULL), (900, ROOM)]),
+            "[20] Listening seen 900 unaccepted full 500, Slept 230"
+        );
         // Before and behind the wait, another was full.
-        assert_eq!(words(&[(10, FULL)]), "[20] Listening seen 10, Slept 230");
-        assert_eq!(words(&[(1050, FULL)]), "[20] Listening seen 1050, Slept 230");
+        assert_eq!(words(&[(10, FULL)]), "[20] Listening seen 10 unaccepted, Slept 230");
+        assert_eq!(words(&[(1050, FULL)]), "[20] Listening seen 1050 unaccepted, Slept 230");
         assert_eq!(words(&[]), "", "nobody knows");
-        assert_eq!(words(&[(500, "listening 20 21")]), "[20, 21] Listening seen 500, ?");
+        assert_eq!(words(&[(500, "listening 20 21")]), "[20, 21] Listening seen 500 unaccepted, ?");
         assert_eq!(words(&[(500, "listening")]), "", "no process has it");
     }
 
@@ -348,10 +370,35 @@ mod tests {
         let reading = [(500, "connected 20")];
         assert_eq!(words(RECEIVE, SLEEPS, &reading), "[20] Connected seen 500, Slept 230");
         assert_eq!(words(&with_pool(RECEIVE), SLEEPS, &reading), "[20] Connected seen 500, Slept 230");
-        assert_eq!(words(&with_pool(SYN), SLEEPS, &[(500, "listening 20")]), "[20] Listening seen 500, ?");
+        assert_eq!(
+            words(&with_pool(SYN), SLEEPS, &[(500, "listening 20")]),
+            "[20] Listening seen 500 unaccepted, ?"
+        );
         // Without a search, the sender's process has the other end.
         assert_eq!(words(RECEIVE, SLEEPS, &[]), "[20], Slept 230");
         assert_eq!(words(RECEIVE, SLEEPS, &[(500, "connected 33")]), "[33] Connected seen 500, ?");
+    }
+
+    #[test]
+    fn a_connection_was_not_accepted_where_that_was_seen_late_in_the_wait_or_behind_it() {
+        let words = |names: &[(u64, &str)]| {
+            let text = words(RECEIVE, SLEEPS, names);
+            text.split_once(", ").expect("a process").0.to_owned()
+        };
+        // The wait lasts from 30 to 1030.
+        assert_eq!(words(&[(531, "listening 20")]), "[20] Listening seen 531 unaccepted");
+        assert_eq!(words(&[(530, "listening 20")]), "[20] Listening seen 530");
+        assert_eq!(words(&[(10, "listening 20")]), "[20] Listening seen 10");
+        let later = [(100, "listening 20"), (1050, "listening 20")];
+        assert_eq!(words(&later), "[20] Listening seen 100 unaccepted");
+        assert_eq!(words(&later[1..]), "[20] Listening seen 1050 unaccepted");
+        // Accepted early in the wait, or late; then the process that accepted it counts, or the one that did not.
+        assert_eq!(words(&[(100, "listening 19"), (1050, "connected 20")]), "[20] Connected seen 1050");
+        let late = [(900, "listening 20"), (1050, "connected 21")];
+        assert_eq!(words(&late), "[20] Listening seen 900 unaccepted");
+        let both = [(900, "listening 19"), (910, "connected 20"), (1050, "listening 19")];
+        assert_eq!(words(&both), "[20] Connected seen 910", "the last is another connection");
+        assert_eq!(words(&[(100, "listening 20"), (1050, "connected")]), "[20] Listening seen 100");
     }
 
     #[test]

@@ -136,7 +136,10 @@ mod tests {
         let texts =
             ["call 0 0x3 all\nwriters 5", "call 0 0x3\nwriters 5", "call 0 0x3 all\nwriters 5\nfriends 1"];
         assert_eq!(texts.map(are_all), [true, false, false]);
-        let more = FarEnds::parse(b"call 257 0x0\nreaders\nkernel wait_for_partner fifo_open\0a\nwriters 5\xff", Tid(3));
+        let more = FarEnds::parse(
+            b"call 257 0x0\nreaders\nkernel wait_for_partner fifo_open\0a\nwriters 5\xff",
+            Tid(3),
+        );
         let more = more.expect("ends");
         assert_eq!((more.ends.len(), more.kernel.len()), (1, 2));
         assert_eq!(more.file, Some(Name::from(&b"a\nwriters 5\xff"[..])));

@@ -73,13 +73,13 @@ impl Receiver {
 }
 
 impl Names {
-    /// The readings of a flow's receiving socket from `from` to `to`, and the one in force at `from`; where there are none,
-    /// the first later.
+    /// The readings of a flow's receiving socket from `from` to `to`, the one in force at `from`, and the first later; in time
+    /// order.
     pub fn receivers(&self, flow: FlowId, from: Stamp<Local>, to: Stamp<Local>) -> Vec<Receiver> {
         let Some(host) = self.inside(flow) else { return Vec::new() };
         let all = self.readings(NameSpace::Receiver, flow.0);
         let first = all.partition_point(|(at, _)| *at <= from).saturating_sub(1);
-        let behind = all.partition_point(|(at, _)| *at <= to).max((first + 1).min(all.len()));
+        let behind = (all.partition_point(|(at, _)| *at <= to) + 1).min(all.len());
         let within = all.get(first..behind).unwrap_or_default().iter();
         within.filter_map(|(at, text)| Receiver::parse(*at, text.bytes(), host)).collect()
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_times_readings_are_those_within_it_and_the_one_before_else_the_next() {
+    fn a_times_readings_are_those_within_it_the_one_before_and_the_next() {
         let mut names = Names::default();
         names.observe(&event(0, 0, 7, flow(1, "127.0.0.1:40000", "127.0.0.1:80")));
         names.observe(&event(0, 0, 7, flow(2, "10.0.0.1:40000", "10.0.0.2:80")));
@@ -142,9 +142,10 @@ mod tests {
             let found = names.receivers(FlowId(1), Stamp::from_ns(from), Stamp::from_ns(to));
             found.iter().map(|found| found.processes[0].0).collect::<Vec<_>>()
         };
-        assert_eq!(between(20, 30), [2, 3]);
-        assert_eq!(between(15, 39), [1, 2, 3]);
-        assert_eq!([between(2, 9), between(2, 10), between(50, 60)], [[1], [1], [4]]);
+        assert_eq!(between(20, 30), [2, 3, 4]);
+        assert_eq!([between(15, 29), between(19, 20)], [[1, 2, 3]; 2]);
+        assert_eq!([between(2, 10), between(31, 39)], [[1, 2], [3, 4]]);
+        assert_eq!([between(2, 9), between(50, 60)], [[1], [4]]);
         let outside = names.receivers(FlowId(2), Stamp::from_ns(0), Stamp::from_ns(99));
         assert_eq!(outside, [], "a flow that leaves the host has no process here");
     }

@@ -42,6 +42,8 @@ pub struct EpollMember {
     pub number: u32,
     /// The awaited events (`EPOLLIN` and others).
     pub events: u32,
+    /// The inode of the file that was added, on any device.
+    pub inode: u64,
 }
 
 /// The device of file systems in user space, as the kernel numbers it.
@@ -117,14 +119,17 @@ pub(crate) fn access(text: &[u8]) -> Option<Access> {
     Some(Access { reads: mode != 1, writes: mode != 0 })
 }
 
-/// The members in a set's `fdinfo`: lines such as `tfd:        5 events:       19 data: …`, the events hexadecimal.
+/// The members in a set's `fdinfo`: lines such as `tfd:        5 events:       19 data: … ino:61a sdev:7`, all but the first
+/// number hexadecimal.
 pub(crate) fn epoll_members(text: &[u8]) -> Vec<EpollMember> {
     let member = |line: &[u8]| {
         let line = std::str::from_utf8(line).ok()?;
         let mut words = line.strip_prefix("tfd:")?.split_whitespace();
         let number = words.next()?.parse().ok()?;
         let events = words.next().filter(|word| *word == "events:").and(words.next())?;
-        Some(EpollMember { number, events: u32::from_str_radix(events, 16).ok()? })
+        let inode = words.find_map(|word| word.strip_prefix("ino:"))?;
+        let events = u32::from_str_radix(events, 16).ok()?;
+        Some(EpollMember { number, events, inode: u64::from_str_radix(inode, 16).ok()? })
     };
     text.split(|&byte| byte == b'\n').filter_map(member).collect()
 }
@@ -161,10 +166,11 @@ mod tests {
 
     #[test]
     fn a_set_for_epoll_has_a_line_for_each_member() {
-        let text = b"pos:\t0\nflags:\t02\ntfd:        5 events:       19 data:                5  pos:0 ino:1 sdev:7\n\
-                     tfd:       12 events: 80000001 data: 0\ntfd: x events: 1\ntfd: 4 event: 1\n\xff\n";
-        let member = |number, events| EpollMember { number, events };
-        assert_eq!(epoll_members(text), [member(5, 0x19), member(12, 0x8000_0001)]);
+        let text = b"pos:\t0\nflags:\t02\ntfd:        5 events:       19 data:                5  pos:0 ino:1a sdev:7\n\
+                     tfd:       12 events: 80000001 data: 0  pos:0 ino:1b sdev:7\ntfd: x events: 1 ino:1\n\
+                     tfd: 4 event: 1 ino:1\ntfd: 4 events: 1\ntfd: 4 events: 1 ino:x\n\xff\n";
+        let member = |number, events, inode| EpollMember { number, events, inode };
+        assert_eq!(epoll_members(text), [member(5, 0x19, 0x1a), member(12, 0x8000_0001, 0x1b)]);
         assert_eq!(epoll_members(b""), []);
     }
 

@@ -112,6 +112,58 @@ fn data_that_nagles_algorithm_holds_back_is_charged_to_the_side_that_wrote_it() 
     assert!(!said.contains("NODELAY") && !said.contains("Nagle"), "{said}");
 }
 
+/// In a network namespace of its own, connections begin with a congestion window of one segment: what a server writes
+/// behind its first segment leaves with the acknowledgement, which the client delays. `BOTH` are the lengths of its two writes.
+const ONE_SEGMENT: &str = r"import ctypes, fcntl, os, signal, socket, struct
+ctypes.CDLL(None).unshare(0x40000000)
+l = socket.socket()
+fcntl.ioctl(l, 0x8914, struct.pack('16sH14x', b'lo', 0x49))
+own = socket.inet_aton('127.0.0.1')
+def attribute(kind, data): return struct.pack('HH', 4 + len(data), kind) + data
+route = struct.pack('8BI', 2, 32, 0, 0, 255, 2, 254, 2, 0) + attribute(1, own) + attribute(4, struct.pack('I', 1))
+route += attribute(7, own) + attribute(8, attribute(11, struct.pack('I', 1)))
+kernel = socket.socket(16, socket.SOCK_RAW, 0)
+kernel.send(struct.pack('IHHII', 16 + len(route), 24, 0x505, 1, 0) + route)
+assert kernel.recv(99)[16:20] == bytes(4), 'no route'
+l.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+l.bind(('127.0.0.1', 18461))
+l.listen(9)
+server = os.fork()
+if server == 0:
+    while True:
+        c, _ = l.accept()
+        c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, NO_DELAY)
+        segment = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        for size in BOTH: c.send(bytes(size))
+        c.recv(9)
+for i in range(12):
+    c = socket.create_connection(('127.0.0.1', 18461))
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    segment = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+    c.recv(sum(BOTH), socket.MSG_WAITALL)
+    c.close()
+os.kill(server, signal.SIGKILL)
+";
+
+#[test]
+fn data_that_waited_for_an_acknowledgement_for_another_reason_is_not_charged_to_nagles_algorithm() {
+    let Some(folder) = place("the congestion window is not Nagle's algorithm") else { return };
+    let said = |no_delay: &str, both: &str| {
+        client(&folder, &ONE_SEGMENT.replace("NO_DELAY", no_delay).replace("BOTH", both))
+    };
+    let nagle = said("0", "(100, 100)");
+    assert!(nagle.contains("held back until a delayed acknowledgement (Nagle)"), "{nagle}");
+    // With TCP_NODELAY; behind a whole segment; a whole segment.
+    for (no_delay, both) in [("1", "(100, 100)"), ("0", "(segment, 100)"), ("0", "(100, segment)")] {
+        let other = said(no_delay, both);
+        assert!(
+            other.contains("waiting for a delayed acknowledgement from tcp 127.0.0.1:"),
+            "{both}: {other}"
+        );
+        assert!(!other.contains("Nagle"), "{both}: {other}");
+    }
+}
+
 const LATE: &str =
     "import socket, time\nl = socket.socket()\nl.bind(('127.0.0.1', PORT))\nl.listen(5)\nREADY\nACCEPT\nDO\n";
 const TRIES: &str = "import socket\nc = socket.create_connection(('127.0.0.1', PORT))\nc.settimeout(1.2)\nc.send(b'q')\n\

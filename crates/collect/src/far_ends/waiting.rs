@@ -68,8 +68,9 @@ pub(super) fn waits(process: &Process) -> Vec<Waiting> {
             let opens = opens(process, &text)?;
             (vec![Awaited::Partner(opens.reads)], opens.name)
         } else {
-            let is_asked =
-                kernel.iter().any(|function| function == "request_wait_answer" || function.starts_with("fuse_"));
+            let is_asked = kernel
+                .iter()
+                .any(|function| function == "request_wait_answer" || function.starts_with("fuse_"));
             (is_asked.then_some(Awaited::Daemon).into_iter().collect(), None)
         };
         // The caller's functions say no more than the call.
@@ -125,7 +126,10 @@ fn opens(process: &Process, text: &str) -> Option<Opens> {
     }
     let path = bytes.split(|&byte| byte == 0).next().filter(|path| path.len() < bytes.len());
     let name = path.and_then(|path| path.rsplit(|&byte| byte == b'/').next()).filter(|name| !name.is_empty());
-    Some(Opens { reads: flags & 3 == 0, name: name.map(|name| name.iter().copied().take(MAX_NAME).collect()) })
+    Some(Opens {
+        reads: flags & 3 == 0,
+        name: name.map(|name| name.iter().copied().take(MAX_NAME).collect()),
+    })
 }
 
 /// The things for which a blocked call waits, from its number and arguments as the kernel writes them: `7 0x7ffd1c 0x2 0x3e8`.
@@ -191,7 +195,13 @@ fn in_set(process: &Process, set: u64) -> Vec<Awaited> {
     let is_small = process.descriptor_count().is_ok_and(|count| count <= MAX_DESCRIPTORS);
     let members = u32::try_from(set).ok().filter(|_| is_small).and_then(|set| process.epoll_set(set).ok());
     let members = members.filter(|members| members.len() <= MAX_POLLED as usize).unwrap_or_default();
-    members.iter().map(|one| member(process, one.number, one.events & u32::from(POLLIN) != 0)).collect()
+    let awaited =
+        members.iter().map(|one| match member(process, one.number, one.events & u32::from(POLLIN) != 0) {
+            // The number may have got another file since.
+            found if found.object().is_some_and(|object| object.inode == one.inode) => found,
+            _ => Awaited::Other,
+        });
+    awaited.collect()
 }
 
 fn member(process: &Process, fd: u32, reads: bool) -> Awaited {
@@ -229,6 +239,13 @@ mod tests {
         for (call, timeout) in [(232, "0x64"), (281, "0x0"), (441, "0x7f00")] {
             assert_eq!(waits(call, timeout), Some(Vec::new()), "{call} {timeout}");
         }
+        // The set keeps the file of a closed number, if another number has it, too.
+        let kept = reader.try_clone().expect("a second number");
+        let (number, (other, _writer)) = (reader.as_raw_fd(), std::io::pipe().expect("a pipe"));
+        // SAFETY: both descriptors are open, and this test's own.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert_eq!(waits(441, "0x0"), Some(vec![Awaited::Other]));
+        drop(kept);
         // SAFETY: closes this test's own descriptor.
         unsafe { libc::close(set) };
     }

@@ -122,7 +122,9 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
             String::from("(who has its other end was not searched: too many descriptors)")
         }
         Way::AtStart(FarEndKind::Other) => String::from("something whose other end is not known"),
-        Way::AtStart(FarEndKind::Daemon) => format!("in a file system that {who} {}", verb("serves", "serve")),
+        Way::AtStart(FarEndKind::Daemon) => {
+            format!("in a file system that {who} {}", verb("serves", "serve"))
+        }
         Way::Kernel(..) => String::new(),
         Way::AtStart(FarEndKind::Writers) if processes.is_empty() => String::from("that no process writes"),
         Way::AtStart(FarEndKind::Readers) if processes.is_empty() => String::from("that no process reads"),

@@ -249,11 +249,8 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let samples = sampled.iter().filter_map(wording::samples);
     let reasons = wording::cpu_reasons(evidence, &finding.cpu);
     let far = finding.row.far.as_ref().and_then(|far| wording::far_line(evidence, far));
-    let others = parts(evidence, finding)
-        .into_iter()
-        .chain(reasons)
-        .chain(far)
-        .chain(wording::tally(&finding.waited, "waits"));
+    let others =
+        parts(evidence, finding).into_iter().chain(reasons).chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
         RowKey::Running(_) => samples.chain(others).chain(failed).collect(),

@@ -60,7 +60,7 @@ pub fn clause(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> String {
             Some(names) => format!("the accept queue of {names} was full"),
             None => String::from("its own accept queue was full"),
         },
-        (None, Some(ReceiverKind::Listening)) if is_syn => {
+        (None, Some(ReceiverKind::Listening)) if is_syn || !far.is_unaccepted => {
             format!("{who} {} there", if several { "listen" } else { "listens" })
         }
         (None, Some(ReceiverKind::Listening)) => format!("{who} {has} not accepted the connection"),
@@ -176,6 +176,7 @@ mod tests {
             processes: processes.iter().map(|process| Tid(*process)).collect(),
             socket,
             seen: socket.map(|_| at),
+            is_unaccepted: true,
             full: full.then_some((queue, at)),
             did,
         };
@@ -235,6 +236,8 @@ mod tests {
             assert_eq!(said(key, far), expected);
         }
         assert_eq!(clause(&evidence, &syn, &Row::default()), "");
+        let accepted = FarProcess { is_unaccepted: false, ..far(&[20], listening, false, None) };
+        assert_eq!(said(&timed_out, accepted), "; python3 s.py (20) listens there");
         let lines = [
             far(&[20], listening, true, None),
             far(&[20], connected, false, None),
