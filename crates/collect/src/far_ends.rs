@@ -24,15 +24,6 @@ const MAX_CPU: Duration = Duration::from_millis(200);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
 
-impl Awaited {
-    const fn object(self) -> Option<OpenedObject> {
-        match self {
-            Self::Bytes(object) | Self::Room(object) | Self::Answer(object, _) => Some(object),
-            Self::Lock | Self::Other => None,
-        }
-    }
-}
-
 /// All processes' unix sockets, searched at the first call; `None` if the search was given up.
 type UnixSockets<'a> = &'a dyn Fn() -> Option<&'a [OpenSocket]>;
 
@@ -122,8 +113,8 @@ impl<E: Fn() -> bool> Table<E> {
                 open.entry(one.object).or_default().push((pid, one.number));
             }
         }
-        let pipes = rustix::pipe::pipe().and_then(|(reader, _)| rustix::fs::fstat(reader));
-        let pipes = pipes.ok().map(|pipe| pipe.st_dev);
+        let pipe = std::io::pipe().ok().and_then(|(reader, _)| rustix::fs::fstat(reader).ok());
+        let pipes = pipe.map(|pipe| pipe.st_dev);
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         Some(Self { open, locks, pipes, is_enough })
     }
@@ -367,9 +358,9 @@ mod tests {
 
     #[test]
     fn something_without_a_known_end_stands_beside_the_ends_and_not_alone() {
-        let table = Table::read(|| false).expect("a table");
         let own = Process::own().expect("this process");
         let (reader, writer) = std::io::pipe().expect("a pipe");
+        let table = Table::read(|| false).expect("a table");
         let object = |fd: i32| own.object(fd as u32).expect("a pipe");
         let pid = std::process::id();
         let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));

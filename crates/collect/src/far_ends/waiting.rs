@@ -30,6 +30,15 @@ pub(super) enum Awaited {
     Other,
 }
 
+impl Awaited {
+    const fn object(self) -> Option<OpenedObject> {
+        match self {
+            Self::Bytes(object) | Self::Room(object) | Self::Answer(object, _) => Some(object),
+            Self::Lock | Self::Partner(_) | Self::Daemon | Self::Other => None,
+        }
+    }
+}
+
 /// The system call in which a thread is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockedCall {
