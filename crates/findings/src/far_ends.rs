@@ -115,10 +115,11 @@ fn chain(recorded: &Recorded, open: &[Hang], first: Hang, at: Stamp<Reference>) 
     let process = |thread| recorded.thread_at(thread, at).tgid;
     let links = vec![open_end(recorded, first, at)?];
     let mut chain = OpenChain { links, last: None, is_circle: false, is_deadlock: false };
-    while let Some(next) = chain.links.last().and_then(only_process) {
+    while let Some(next) = chain.links.last().and_then(|wait| only_process(recorded, open, wait, at)) {
         if let Some(first) = chain.links.iter().position(|wait| process(wait.hang.thread) == Some(next)) {
             let is_bound = |wait: &OpenEnd| {
                 wait.are_all
+                    && wait.ends.iter().all(|(_, processes)| processes.len() == 1)
                     && wait.hang.began_before
                     && process(wait.hang.thread).is_some_and(|process| is_alone(recorded, process))
             };
@@ -150,25 +151,38 @@ fn is_alone(recorded: &Recorded, process: Tid) -> bool {
     threads.count() == 1
 }
 
-/// The only process able to end a wait.
-fn only_process(wait: &OpenEnd) -> Option<Tid> {
-    match wait.ends.as_slice() {
-        [(_, processes)] => match processes.as_slice() {
-            [process] => Some(*process),
-            _ => None,
-        },
+/// The only process able to end a wait, or the only one among several that waits for no other of them: a parent that waits for its
+/// child does nothing before.
+fn only_process(recorded: &Recorded, open: &[Hang], wait: &OpenEnd, at: Stamp<Reference>) -> Option<Tid> {
+    let [(_, processes)] = wait.ends.as_slice() else { return None };
+    let waits_for_another = |process: Tid| {
+        let leader = recorded.leader(process, at);
+        let waits = open.iter().find(|hang| Some(hang.thread) == leader).is_some_and(waits_for_children);
+        let children = children(recorded, process);
+        waits
+            && is_alone(recorded, process)
+            && !children.is_empty()
+            && children.iter().all(|child| processes.contains(child))
+    };
+    let mut others = processes.iter().filter(|process| processes.len() == 1 || !waits_for_another(**process));
+    match (others.next(), others.next()) {
+        (Some(process), None) => Some(*process),
         _ => None,
     }
 }
 
-/// The processes able to end a wait; `None` if none are known.
-fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<OpenEnd> {
+fn waits_for_children(hang: &Hang) -> bool {
     const WAIT4: u32 = 61;
     const WAITID: u32 = 247;
+    hang.call.is_some_and(|call| [WAIT4, WAITID].contains(&call.number))
+}
+
+/// The processes able to end a wait; `None` if none are known.
+fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<OpenEnd> {
     let thread = recorded.thread_at(hang.thread, at);
     let (mut are_all, mut kernel, mut file) = (false, Vec::new(), None);
     let ends: Vec<(Way, Vec<Tid>)> = match hang.call.map(|call| call.number) {
-        Some(WAIT4 | WAITID) => {
+        Some(_) if waits_for_children(&hang) => {
             are_all = true;
             let children = children(recorded, thread.tgid?);
             (!children.is_empty()).then_some((Way::Child, children)).into_iter().collect()
@@ -343,6 +357,27 @@ mod tests {
         );
         assert_eq!(words(trace, &[(5, "0 all writers 5")], 5), "5 AtStart(Writers) [5]; deadlock");
         assert_eq!(words(trace, &[(5, "0 all writers 5 20"), ends[1]], 5), "5 AtStart(Writers) [5, 20]");
+    }
+
+    #[test]
+    fn of_two_processes_the_child_counts_if_the_other_waits_for_it() {
+        let trace = "
+            thread waiter tid=5 blocked=interruptible call=1:1
+            thread flock tid=10 blocked=interruptible call=61:0
+            thread sleep tid=20 parent=10 blocked=interruptible call=230:0
+            0 c0 idle started
+            1000 c0 idle stopped
+        ";
+        let both = [(5, "all holder 10 20")];
+        assert_eq!(words(trace, &both, 5), "5 AtStart(Holder) [10, 20]; last 20 waits");
+        let open = trace.replace("call=61:0", "call=0:0");
+        assert_eq!(words(&open, &both, 5), "5 AtStart(Holder) [10, 20]");
+        let of_another = trace.replace("parent=10", "parent=1");
+        assert_eq!(words(&of_another, &both, 5), "5 AtStart(Holder) [10, 20]");
+        // Its child waits for the first: either of the two could let go of the lock.
+        let circle = trace.replace("call=230:0", "call=0:0");
+        let ends = [both[0], (20, "0 all writers 5")];
+        assert_eq!(words(&circle, &ends, 5), "5 AtStart(Holder) [10, 20]; 20 AtStart(Writers) [5]; circle");
     }
 
     #[test]

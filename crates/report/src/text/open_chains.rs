@@ -139,7 +139,7 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
         Way::AtStart(FarEndKind::Listener) => {
             format!("on a connection that {who} {} not accepted", verb("has", "have"))
         }
-        Way::AtStart(FarEndKind::Holder) => format!("whose lock {who} took"),
+        Way::AtStart(FarEndKind::Holder) => format!("whose lock {who} {}", verb("has", "have")),
         Way::Child => match processes {
             [_] => format!("for its child {who}"),
             all => format!("for any of its {} children: {who}", all.len()),
@@ -221,8 +221,8 @@ mod tests {
                 (
                     FarEndKind::Holder,
                     "whose other end no process has",
-                    "whose lock cat (20) took",
-                    "whose lock cat (20) and curl (30) took",
+                    "whose lock cat (20) has",
+                    "whose lock cat (20) and curl (30) have",
                 ),
             ] {
                 assert_eq!([words(kind, &[]), words(kind, &[20]), words(kind, &[20, 30])], [none, one, two]);
