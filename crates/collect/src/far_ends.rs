@@ -19,7 +19,7 @@ use crate::sockets::OpenSocket;
 const MAX_CPU: Duration = Duration::from_millis(200);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
-/// The descriptors that are read of a set for poll; a larger set for epoll is not read.
+/// The descriptors that are read of a set for poll or select; a larger set for epoll is not read.
 const MAX_POLLED: u64 = 16;
 /// The descriptors of a process whose sets for epoll are read: the kernel locks a set while it lists it.
 const MAX_DESCRIPTORS: usize = 1000;
@@ -125,6 +125,8 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         72 if second == 7 || second == 38 => vec![Awaited::Lock],
         // poll and ppoll.
         7 | 271 => polled(process, first, second),
+        // select and pselect6.
+        23 | 270 => selected(process, first, [second, argument()?]),
         // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
         232 | 281 if argument().and(argument()).is_some_and(|ms| ms as i32 == -1) => in_set(process, first),
         441 if argument().and(argument()) == Some(0) => in_set(process, first),
@@ -156,6 +158,26 @@ fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
         Some(member(process, u32::try_from(fd).ok()?, events & POLLIN != 0))
     });
     found.chain((count > MAX_POLLED).then_some(Awaited::Other)).collect()
+}
+
+/// The things in two sets for select in the process's memory, one for reading and one for writing; an address of 0 is no
+/// set. The sets have a bit for each of `count` descriptors.
+fn selected(process: &Process, count: u64, sets: [u64; 2]) -> Vec<Awaited> {
+    const MAX: u64 = 1024;
+    let Ok(memory) = process.memory() else { return Vec::new() };
+    let members =
+        sets.into_iter().enumerate().filter(|(_, address)| *address != 0).flat_map(|(index, address)| {
+            let mut bits = vec![0; count.min(MAX).div_ceil(8) as usize];
+            let is_read = memory.read(address, &mut bits).is_ok();
+            let is_in = move |fd: &u32| is_read && bits[*fd as usize / 8] >> (fd % 8) & 1 == 1;
+            (0..count.min(MAX) as u32).filter(is_in).map(move |fd| (fd, index == 0))
+        });
+    let mut awaited: Vec<Awaited> =
+        members.take(MAX_POLLED as usize + 1).map(|(fd, reads)| member(process, fd, reads)).collect();
+    if awaited.len() > MAX_POLLED as usize {
+        *awaited.last_mut().expect("members") = Awaited::Other;
+    }
+    awaited
 }
 
 /// The things in a set for epoll; none for a large one.
@@ -443,9 +465,9 @@ mod tests {
 
     #[test]
     fn something_without_a_known_end_stands_beside_the_ends_and_not_alone() {
-        let table = Table::read(|| false).expect("a table");
         let own = Process::own().expect("this process");
         let (reader, writer) = std::io::pipe().expect("a pipe");
+        let table = Table::read(|| false).expect("a table");
         let object = |fd: i32| own.object(fd as u32).expect("a pipe");
         let pid = std::process::id();
         let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
@@ -494,6 +516,38 @@ mod tests {
         drop(kept);
         // SAFETY: closes this test's own descriptor.
         unsafe { libc::close(set) };
+    }
+
+    #[test]
+    fn a_wait_in_select_is_for_the_descriptors_with_a_bit_in_its_sets() {
+        use std::os::fd::AsRawFd as _;
+        let own = Process::own().expect("this process");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let [reads, writes] = [reader.as_raw_fd(), writer.as_raw_fd()].map(|fd| fd as u32);
+        let object = own.object(reads).expect("a pipe");
+        let set = |fds: &[u32]| {
+            let mut bits = [0_u8; 128];
+            fds.iter().for_each(|fd| bits[*fd as usize / 8] |= 1 << (fd % 8));
+            bits
+        };
+        let [one, other, all] = [set(&[reads]), set(&[writes]), [0xff; 128]];
+        let waits = |call: u32, count: u64, first: Option<&[u8; 128]>, second: Option<&[u8; 128]>| {
+            let [first, second] = [first, second].map(|set| set.map_or(0, |set| set.as_ptr() as u64));
+            awaited(&own, &format!("{call} {count:#x} {first:#x} {second:#x} 0x0 0x0"))
+                .map(|(_, awaited)| awaited)
+        };
+        let (bytes, room) = (Awaited::Bytes(object), Awaited::Room(object));
+        assert_eq!(waits(23, 1024, Some(&one), None), Some(vec![bytes]));
+        assert_eq!(waits(270, 1024, Some(&one), Some(&other)), Some(vec![bytes, room]));
+        assert_eq!(
+            waits(23, u64::from(reads), Some(&one), None),
+            Some(Vec::new()),
+            "the count ends before it"
+        );
+        assert_eq!(waits(23, u64::MAX, None, Some(&other)), Some(vec![room]), "a count that no process has");
+        let many = waits(23, 1024, Some(&all), None).expect("a wait");
+        assert_eq!((many.len(), many.last()), (MAX_POLLED as usize + 1, Some(&Awaited::Other)));
+        assert_eq!(awaited(&own, "23 0x400 0x10 0x0 0x0 0x0").map(|(_, awaited)| awaited), Some(Vec::new()));
     }
 
     #[test]
