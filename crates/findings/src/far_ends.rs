@@ -206,10 +206,8 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
 
 /// Whether a wait is in the call with these far ends. A record of poll has its set in place of an argument.
 fn is_same_call(ends: &FarEnds, hang: &Hang) -> bool {
-    const POLL: u32 = 7;
-    const PPOLL: u32 = 271;
     hang.call.is_some_and(|call| {
-        call.number == ends.call && ([POLL, PPOLL].contains(&call.number) || call.arg0 == ends.argument)
+        call.number == ends.call && (Call::POLLS.contains(&call.number) || call.arg0 == ends.argument)
     })
 }
 

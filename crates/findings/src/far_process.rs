@@ -80,39 +80,28 @@ pub(crate) fn far_process(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> O
     if !is_for_another_end(key) {
         return None;
     }
-    let mut flows: BTreeMap<FlowId, (u64, Longest)> = BTreeMap::new();
+    let mut flows: BTreeMap<FlowId, (u64, Option<Segment>)> = BTreeMap::new();
     segments_in_row(evidence, key, |segment| {
         if let Some(flow) = awaited_flow(evidence, segment) {
             let (ns, longest) = flows.entry(flow).or_default();
-            *ns += segment.to.since(segment.from);
-            longest.add(segment);
+            let length = |segment: &Segment| segment.to.since(segment.from);
+            *ns += length(segment);
+            if longest.as_ref().is_none_or(|longest| length(longest) < length(segment)) {
+                *longest = Some(segment.clone());
+            }
         }
     });
     let (flow, (ns, longest)) = flows.into_iter().max_by_key(|&(flow, (ns, _))| (ns, Reverse(flow)))?;
     // Each question to a name server has its own socket: then the longest speaks for all.
     let is_most = ns > row.total_ns / 2 || matches!(key, RowKey::TimedOut(_));
-    let (from, to) = longest.0.filter(|_| is_most)?;
+    let longest = longest.filter(|_| is_most)?;
     let is_syn = matches!(key, RowKey::SentByTimer(_, TimerPurpose::Syn { .. }));
-    let found = Found::new(evidence, flow, (from, to), is_syn)?;
+    let found = Found::new(evidence, flow, &longest, is_syn)?;
     // It had answered.
     let has_answered = matches!(key, RowKey::SentByTimer(_, TimerPurpose::Nagle));
     let thread = found.thread.filter(|_| !has_answered);
-    let did = thread.and_then(|thread| doing(evidence, thread, from, to));
+    let did = thread.and_then(|thread| doing(evidence, thread, longest.from, longest.to));
     Some(FarProcess { did, ..found.process })
-}
-
-/// The longest segment's beginning and end.
-#[derive(Debug, Clone, Copy, Default)]
-struct Longest(Option<(Stamp<Reference>, Stamp<Reference>)>);
-
-impl Longest {
-    fn add(&mut self, segment: &Segment) {
-        let length = |(from, to): (Stamp<Reference>, Stamp<Reference>)| to.since(from);
-        let new = (segment.from, segment.to);
-        if self.0.is_none_or(|longest| length(longest) < length(new)) {
-            self.0 = Some(new);
-        }
-    }
 }
 
 /// A connection's other end, and the answering thread, if known.
@@ -122,12 +111,9 @@ struct Found {
 }
 
 impl Found {
-    fn new(
-        evidence: &Evidence<'_>,
-        flow: FlowId,
-        (from, to): (Stamp<Reference>, Stamp<Reference>),
-        is_syn: bool,
-    ) -> Option<Self> {
+    /// The other end of a flow during a wait; `is_syn`: for the connection itself.
+    fn new(evidence: &Evidence<'_>, flow: FlowId, wait: &Segment, is_syn: bool) -> Option<Self> {
+        let (from, to) = (wait.from, wait.to);
         let (recorded, graph) = (evidence.recorded, evidence.recorded.graph());
         let names = recorded.names();
         // Names have the events' stamps, which are the graph's.
@@ -152,6 +138,7 @@ impl Found {
         let its_process = || sender.and_then(|thread| graph.thread(thread).tgid());
         let process = match named {
             Some(Receiver { at, kind, processes, .. }) => {
+                let processes = without_waiter(evidence, wait, processes);
                 let (socket, seen) = (Some(kind), Some(reference(at)));
                 FarProcess { processes, socket, seen, is_unaccepted, full, did: None }
             }
@@ -177,6 +164,18 @@ fn is_unaccepted(within: &[Receiver], later: &[Receiver], began: Stamp<Local>, e
     let is_late = |reading: &Receiver| reading.at.since(began) > ended.since(began) / 2;
     within.last().is_none_or(listens)
         && (later.first().is_some_and(listens) || within.last().is_some_and(is_late))
+}
+
+/// The processes with a socket without the waiting one, which has it too where it began the others: its only thread waits.
+fn without_waiter(evidence: &Evidence<'_>, wait: &Segment, mut processes: Vec<Tid>) -> Vec<Tid> {
+    let outer = || evidence.wait(wait.parent?).map(|wait| wait.thread);
+    let waiter = wait.thread.or_else(outer).unwrap_or(evidence.path.window.thread);
+    let own = evidence.recorded.graph().thread(waiter).tgid();
+    let own = own.filter(|own| only_thread(evidence, *own, wait.from, wait.to).is_some());
+    if processes.len() > 1 {
+        processes.retain(|process| Some(*process) != own);
+    }
+    processes
 }
 
 /// A process's only thread in a time; `None` for several threads.
@@ -377,6 +376,18 @@ mod tests {
         // Without a search, the sender's process has the other end.
         assert_eq!(words(RECEIVE, SLEEPS, &[]), "[20], Slept 230");
         assert_eq!(words(RECEIVE, SLEEPS, &[(500, "connected 33")]), "[33] Connected seen 500, ?");
+    }
+
+    #[test]
+    fn the_waiting_process_is_not_meant_where_others_have_the_socket_and_it_has_no_thread_for_it() {
+        let both = [(500, "listening 10 20")];
+        assert_eq!(words(SYN, SLEEPS, &both), "[20] Listening seen 500 unaccepted, Slept 230");
+        let with_thread = SYN.replace("flow there", "thread taker tid=11 tgid=10\nflow there");
+        assert_eq!(words(&with_thread, SLEEPS, &both), "[10, 20] Listening seen 500 unaccepted, ?");
+        assert_eq!(
+            words(SYN, SLEEPS, &[(500, "listening 10")]),
+            "[10] Listening seen 500 unaccepted, Waited 42"
+        );
     }
 
     #[test]

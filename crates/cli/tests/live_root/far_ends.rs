@@ -120,6 +120,7 @@ fn a_unix_socket_names_the_process_at_its_other_end_and_an_idle_pair_is_no_deadl
         (stream, "time.sleep(61)", full, "sendto"),
         ("socket.AF_UNIX, socket.SOCK_DGRAM", "time.sleep(61)", "a.recv(1)", "recvfrom"),
         (stream, "time.sleep(61)", epoll, "epoll_wait"),
+        (stream, "time.sleep(61)", "select.select([a], [], [])", "pselect6"),
     ] {
         let (said, child) = pair(family, child, parent);
         let expected = format!("whose other end python3 ({child}) has");

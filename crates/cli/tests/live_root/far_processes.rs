@@ -75,6 +75,14 @@ fn a_syn_without_an_answer_names_the_process_with_the_full_queue_and_what_it_did
         assert_eq!(far["queue"]["waiting"], 2, "{far}");
         assert_eq!(far["processes"], Value::from(vec![server.0.id()]), "{far}");
     }
+    // A process that began the one which is to accept, and waits for it itself, has the socket too.
+    let forks = "import os, signal, socket, time\ns = socket.socket()\ns.bind(('127.0.0.1', 18453))\ns.listen(1)\n\
+        k = [socket.create_connection(('127.0.0.1', 18453)) for _ in range(2)]\nchild = os.fork()\n\
+        if child == 0:\n open('/proc/self/comm', 'w').write('taker'); time.sleep(1.5)\n while True: s.accept()\n\
+        socket.create_connection(('127.0.0.1', 18453))\nos.kill(child, signal.SIGKILL)\n";
+    let said = client(&folder, forks);
+    assert!(said.contains("; the accept queue of taker"), "{said}");
+    assert!(said.contains(") was full, it slept"), "{said}");
     // The twin: the queue has room, but SYNs are lost on their way.
     let server =
         server(&folder, &listener(18_454, LOSE, "time.sleep(1.6)", "s.setsockopt(socket.SOL_SOCKET, 27, 0)"));
@@ -187,7 +195,9 @@ fn a_connection_without_an_answer_names_the_process_and_what_it_did_instead() {
         let server = server(&folder, &text.replace("DO", &format!("{began}{action}")));
         let said = client(&folder, &TRIES.replace("PORT", &port.to_string()));
         let expected = format!("timed out, nothing came; python3 s.py ({}) {expected}", server.0.id());
-        assert!(said.contains(&expected), "{expected}: {said}");
+        // On a busy machine it waits for a CPU as well.
+        let other = expected.replace("it ran", "it waited for a CPU");
+        assert!(said.contains(&expected) || said.contains(&other), "{expected}: {said}");
     }
     // The twin is answered at once.
     let text = LATE

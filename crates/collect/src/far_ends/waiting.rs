@@ -2,7 +2,7 @@
 
 use wakepath_process::{OpenedObject, Process};
 
-/// The descriptors that are read of a set for poll; a larger set for epoll is not read.
+/// The descriptors that are read of a set for poll or select; a larger set for epoll is not read.
 const MAX_POLLED: u64 = 16;
 /// The descriptors of a process whose sets for epoll are read: the kernel locks a set while it lists it.
 const MAX_DESCRIPTORS: usize = 1000;
@@ -146,8 +146,7 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
     let mut words = text.split_whitespace();
     let number: u32 = words.next()?.parse().ok()?;
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (first, second, third) = (argument()?, argument()?, argument());
-    let mut fourth = || third.and_then(|_| argument());
+    let (first, second, third, fourth, fifth) = (argument()?, argument()?, argument(), argument(), argument());
     let object = |reads: bool| -> Vec<Awaited> {
         let object = u32::try_from(first).ok().and_then(|fd| process.object(fd));
         object.into_iter().map(|object| on_object(object, reads)).collect()
@@ -166,9 +165,13 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         // poll and ppoll.
         7 => (polled(process, first, second), !third.is_some_and(for_ever)),
         271 => (polled(process, first, second), third != Some(0)),
+        // select and pselect6: sets to read, to write and for exceptions, then the time-out's address.
+        23 | 270 => {
+            (selected(process, first, [second, third?]), [fourth, fifth] != [Some(0); 2])
+        }
         // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
-        232 | 281 if fourth().is_some_and(for_ever) => (in_set(process, first), false),
-        441 if fourth() == Some(0) => (in_set(process, first), false),
+        232 | 281 if fourth.is_some_and(for_ever) => (in_set(process, first), false),
+        441 if fourth == Some(0) => (in_set(process, first), false),
         _ => (Vec::new(), true),
     };
     Some((BlockedCall { number, argument: first, has_time_out }, awaited))
@@ -197,6 +200,26 @@ fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
         Some(member(process, u32::try_from(fd).ok()?, events & POLLIN != 0))
     });
     found.chain((count > MAX_POLLED).then_some(Awaited::Other)).collect()
+}
+
+/// The things in two sets for select in the process's memory, one for reading and one for writing; an address of 0 is no
+/// set. The sets have a bit for each of `count` descriptors.
+fn selected(process: &Process, count: u64, sets: [u64; 2]) -> Vec<Awaited> {
+    const MAX: u64 = 1024;
+    let Ok(memory) = process.memory() else { return Vec::new() };
+    let members =
+        sets.into_iter().enumerate().filter(|(_, address)| *address != 0).flat_map(|(index, address)| {
+            let mut bits = vec![0; count.min(MAX).div_ceil(8) as usize];
+            let is_read = memory.read(address, &mut bits).is_ok();
+            let is_in = move |fd: &u32| is_read && bits[*fd as usize / 8] >> (fd % 8) & 1 == 1;
+            (0..count.min(MAX) as u32).filter(is_in).map(move |fd| (fd, index == 0))
+        });
+    let mut awaited: Vec<Awaited> =
+        members.take(MAX_POLLED as usize + 1).map(|(fd, reads)| member(process, fd, reads)).collect();
+    if awaited.len() > MAX_POLLED as usize {
+        *awaited.last_mut().expect("members") = Awaited::Other;
+    }
+    awaited
 }
 
 /// The things in a set for epoll; none for a large one.
@@ -257,5 +280,44 @@ mod tests {
         drop(kept);
         // SAFETY: closes this test's own descriptor.
         unsafe { libc::close(set) };
+    }
+
+    #[test]
+    fn a_wait_in_select_is_for_the_descriptors_with_a_bit_in_its_sets() {
+        use std::os::fd::AsRawFd as _;
+        let own = Process::own().expect("this process");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let [reads, writes] = [reader.as_raw_fd(), writer.as_raw_fd()].map(|fd| fd as u32);
+        let object = own.object(reads).expect("a pipe");
+        let set = |fds: &[u32]| {
+            let mut bits = [0_u8; 128];
+            fds.iter().for_each(|fd| bits[*fd as usize / 8] |= 1 << (fd % 8));
+            bits
+        };
+        let [one, other, all] = [set(&[reads]), set(&[writes]), [0xff; 128]];
+        let waits = |call: u32, count: u64, first: Option<&[u8; 128]>, second: Option<&[u8; 128]>| {
+            let [first, second] = [first, second].map(|set| set.map_or(0, |set| set.as_ptr() as u64));
+            awaited(&own, &format!("{call} {count:#x} {first:#x} {second:#x} 0x0 0x0"))
+                .map(|(call, awaited)| {
+                    assert!(!call.has_time_out);
+                    awaited
+                })
+        };
+        let (bytes, room) = (Awaited::Bytes(object), Awaited::Room(object));
+        assert_eq!(waits(23, 1024, Some(&one), None), Some(vec![bytes]));
+        assert_eq!(waits(270, 1024, Some(&one), Some(&other)), Some(vec![bytes, room]));
+        assert_eq!(
+            waits(23, u64::from(reads), Some(&one), None),
+            Some(Vec::new()),
+            "the count ends before it"
+        );
+        assert_eq!(waits(23, u64::MAX, None, Some(&other)), Some(vec![room]), "a count that no process has");
+        let many = waits(23, 1024, Some(&all), None).expect("a wait");
+        assert_eq!((many.len(), many.last()), (MAX_POLLED as usize + 1, Some(&Awaited::Other)));
+        assert_eq!(awaited(&own, "23 0x400 0x10 0x0 0x0 0x0").map(|(_, awaited)| awaited), Some(Vec::new()));
+    }
+        let timed = |set: &str| awaited(&own, &format!("23 0x400 0x0 0x0 {set} 0x0")).map(|(call, _)| call.has_time_out);
+        let timed = [timed("0x0 0x7f00"), timed("0x7f00 0x0"), timed("0x0 0x0")];
+        assert_eq!(timed, [Some(true), Some(true), Some(false)]);
     }
 }

@@ -34,13 +34,18 @@ pub fn process(recorded: &Recorded, process: Tid, at: Stamp<Reference>) -> Strin
     }
 }
 
-/// The processes at the other end; `None` for the window's own process.
+/// The processes at the other end, the window's own process last; `None` for that alone.
 fn processes(evidence: &Evidence<'_>, far: &FarProcess) -> Option<String> {
-    if far.processes.iter().any(|process| Some(*process) == evidence.subject().tgid) {
+    let own = evidence.subject().tgid;
+    let at = evidence.path.window.to;
+    let others = far.processes.iter().filter(|one| Some(**one) != own);
+    let mut names: Vec<String> = others.map(|one| process(evidence.recorded, *one, at)).collect();
+    if names.is_empty() {
         return None;
     }
-    let at = evidence.path.window.to;
-    let names: Vec<String> = far.processes.iter().map(|one| process(evidence.recorded, *one, at)).collect();
+    if names.len() < far.processes.len() {
+        names.push(String::from("its own process"));
+    }
     Some(list(&names, MAX_NAMED))
 }
 
@@ -205,6 +210,11 @@ mod tests {
                 "; python3 s.py (20) and worker (21) listen there",
             ),
             (&syn, far(&[7], listening, true, None), "; its own accept queue was full"),
+            (
+                &timed_out,
+                far(&[7, 20], Some(ReceiverKind::Bound), false, None),
+                "; python3 s.py (20) and its own process have the socket there",
+            ),
             (&syn, far(&[99], listening, true, None), "; the accept queue of process 99 was full"),
             (
                 &timed_out,
