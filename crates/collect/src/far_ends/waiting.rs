@@ -146,7 +146,8 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
     let mut words = text.split_whitespace();
     let number: u32 = words.next()?.parse().ok()?;
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (first, second, third, fourth, fifth) = (argument()?, argument()?, argument(), argument(), argument());
+    let (first, second, third, fourth, fifth) =
+        (argument()?, argument()?, argument(), argument(), argument());
     let object = |reads: bool| -> Vec<Awaited> {
         let object = u32::try_from(first).ok().and_then(|fd| process.object(fd));
         object.into_iter().map(|object| on_object(object, reads)).collect()
@@ -166,9 +167,7 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         7 => (polled(process, first, second), !third.is_some_and(for_ever)),
         271 => (polled(process, first, second), third != Some(0)),
         // select and pselect6: sets to read, to write and for exceptions, then the time-out's address.
-        23 | 270 => {
-            (selected(process, first, [second, third?]), [fourth, fifth] != [Some(0); 2])
-        }
+        23 | 270 => (selected(process, first, [second, third?]), [fourth, fifth] != [Some(0); 2]),
         // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
         232 | 281 if fourth.is_some_and(for_ever) => (in_set(process, first), false),
         441 if fourth == Some(0) => (in_set(process, first), false),
@@ -297,11 +296,12 @@ mod tests {
         let [one, other, all] = [set(&[reads]), set(&[writes]), [0xff; 128]];
         let waits = |call: u32, count: u64, first: Option<&[u8; 128]>, second: Option<&[u8; 128]>| {
             let [first, second] = [first, second].map(|set| set.map_or(0, |set| set.as_ptr() as u64));
-            awaited(&own, &format!("{call} {count:#x} {first:#x} {second:#x} 0x0 0x0"))
-                .map(|(call, awaited)| {
+            awaited(&own, &format!("{call} {count:#x} {first:#x} {second:#x} 0x0 0x0")).map(
+                |(call, awaited)| {
                     assert!(!call.has_time_out);
                     awaited
-                })
+                },
+            )
         };
         let (bytes, room) = (Awaited::Bytes(object), Awaited::Room(object));
         assert_eq!(waits(23, 1024, Some(&one), None), Some(vec![bytes]));
@@ -315,8 +315,9 @@ mod tests {
         let many = waits(23, 1024, Some(&all), None).expect("a wait");
         assert_eq!((many.len(), many.last()), (MAX_POLLED as usize + 1, Some(&Awaited::Other)));
         assert_eq!(awaited(&own, "23 0x400 0x10 0x0 0x0 0x0").map(|(_, awaited)| awaited), Some(Vec::new()));
-    }
-        let timed = |set: &str| awaited(&own, &format!("23 0x400 0x0 0x0 {set} 0x0")).map(|(call, _)| call.has_time_out);
+        let timed = |set: &str| {
+            awaited(&own, &format!("23 0x400 0x0 0x0 {set} 0x0")).map(|(call, _)| call.has_time_out)
+        };
         let timed = [timed("0x0 0x7f00"), timed("0x7f00 0x0"), timed("0x0 0x0")];
         assert_eq!(timed, [Some(true), Some(true), Some(false)]);
     }
