@@ -281,24 +281,26 @@ mod tests {
     fn recorded(trace: &str, does: &str, names: &[(u64, &str)]) -> Recorded {
         let mut events =
             wakepath_scenario::text::parse(&trace.replace("DOES", does)).expect("a trace").events;
-        let there = events.iter().find_map(|event| match &event.kind {
-            EventKind::Flow(id, _) => Some(id.0),
+        // The client's flows, whose descriptors begin with 3.
+        let flows = events.iter().filter_map(|event| match &event.kind {
+            EventKind::Flow(id, flow) if flow.source.port() >= 40_000 => Some(id.0),
             _ => None,
         });
-        let there = there.expect("a flow");
-        let socket = event(25, 0, 10, file(10, 3, 0o140_777, Some(there), ""));
+        let flows: Vec<u64> = flows.collect();
+        let sockets = flows.iter().zip(3..);
+        let sockets = sockets.map(|(flow, fd)| event(1, 0, 10, file(10, fd, 0o140_777, Some(*flow), "")));
         let names = names.iter().map(|(at, text)| {
-            event(*at, 0, 0, EventKind::Name(NameSpace::Receiver, there, text.as_bytes().into()))
+            event(*at, 0, 0, EventKind::Name(NameSpace::Receiver, flows[0], text.as_bytes().into()))
         });
-        let more: Vec<Event> = names.chain([socket]).collect();
+        let more: Vec<Event> = names.chain(sockets).collect();
         events.extend(more);
         events.sort_by_key(|event| event.at);
         read(&events)
     }
 
-    /// The far process in the largest row on the client's path.
-    fn far(recorded: &Recorded) -> Option<FarProcess> {
-        let thread = recorded.with_tid(Tid(10))[0];
+    /// The far process in the largest row on a thread's path.
+    fn far(recorded: &Recorded, asked: u32) -> Option<FarProcess> {
+        let thread = recorded.with_tid(Tid(asked))[0];
         let window = Window { thread, from: recorded.graph().from(), to: Stamp::from_ns(1100) };
         let path = active(recorded.graph(), window);
         let (stacks, sampled) = (Stacks::default(), Sampled::default());
@@ -311,7 +313,12 @@ mod tests {
 
     /// It as text: `20 Listening seen 500 full 500, Slept`.
     fn words(trace: &str, does: &str, names: &[(u64, &str)]) -> String {
-        let Some(found) = far(&recorded(trace, does, names)) else { return String::new() };
+        words_of(trace, does, names, 10)
+    }
+
+    /// The same for the path of another thread.
+    fn words_of(trace: &str, does: &str, names: &[(u64, &str)], asked: u32) -> String {
+        let Some(found) = far(&recorded(trace, does, names), asked) else { return String::new() };
         let processes: Vec<u32> = found.processes.iter().map(|process| process.0).collect();
         let socket = found.socket.map_or(String::new(), |socket| format!(" {socket:?}"));
         let seen = found.seen.map_or(String::new(), |at| format!(" seen {}", at.ns()));
@@ -435,8 +442,6 @@ mod tests {
                     4 c1 server out hence seq=1 len=4
                     8 c1 server switch idle blocked call=230:0
                     8 c2 other switch idle blocked call=230:0
-                    10 c0 client file 4 s flow=aside
-                    10 c0 client file 5 s flow=again
                     20 c0 client switch idle blocked call=45:4
                     520 c0 idle/timer waking client
                     520 c0 idle switch client
@@ -507,25 +512,20 @@ mod tests {
 
     #[test]
     fn the_waiting_process_may_be_another_than_the_asked_one() {
-        let trace = SYN
+        let trace = RECEIVE
             .replace("client", "app")
-            .replace("thread app tid=10", "thread app tid=30\nthread client tid=10")
+            .replace("thread app tid=10", "thread app tid=10\nthread asked tid=9")
             .replace(
                 "0 c0 idle started",
-                "0 c0 idle started\n0 c2 idle switch client\n1 c2 client switch idle blocked call=61:30",
+                "0 c0 idle started\n0 c2 idle switch asked\n1 c2 asked switch idle blocked call=61:10",
             )
             .replace(
                 "1100 c0 app stopped",
-                "1060 c0 app waking client\n1061 c2 idle switch client\n1100 c2 client stopped",
+                "1060 c0 app waking asked\n1061 c2 idle switch asked\n1100 c2 asked stopped",
             );
-        assert_eq!(
-            words(&trace, SLEEPS, &[(500, "listening 20 30")]),
-            "[20] Listening seen 500 unaccepted, Slept 230"
-        );
-        assert_eq!(
-            words(&trace, SLEEPS, &[(500, "listening 10 20")]),
-            "[10, 20] Listening seen 500 unaccepted, ?"
-        );
+        let words = |names| words_of(&trace, SLEEPS, &[(600, names)], 9);
+        assert_eq!(words("listening 10 20"), "[20] Listening seen 600 unaccepted, Slept 230");
+        assert_eq!(words("listening 9 20"), "[9, 20] Listening seen 600 unaccepted, ?");
     }
 
     #[test]
