@@ -339,6 +339,7 @@ mod tests {
             (9, 32, 33, 0, 0, 2, false),
             (10, 33, 32, 0, 0, 2, false),
             (11, 40, 0, 0, 0, 1, false),
+            (12, 50, 0, 99, 0, 1, true),
         ];
         let sockets = sockets.map(|(process, inode, peer, name, peer_name, kind, listens)| {
             OpenSocket::unix(process, inode, (peer, peer_name), name, kind, listens)
