@@ -164,7 +164,7 @@ fn only_process(recorded: &Recorded, open: &[Hang], wait: &OpenEnd, at: Stamp<Re
             && !children.is_empty()
             && children.iter().all(|child| processes.contains(child))
     };
-    let mut others = processes.iter().filter(|process| processes.len() == 1 || !waits_for_another(**process));
+    let mut others = processes.iter().filter(|process| !waits_for_another(**process));
     match (others.next(), others.next()) {
         (Some(process), None) => Some(*process),
         _ => None,
@@ -370,6 +370,20 @@ mod tests {
         assert_eq!(words(trace, &both, 5), "5 AtStart(Holder) [10, 20]; last 20 waits");
         let open = trace.replace("call=61:0", "call=0:0");
         assert_eq!(words(&open, &both, 5), "5 AtStart(Holder) [10, 20]");
+        let more = |thread: &str| {
+            trace.replace("0 c0 idle started", &format!("thread more {thread}\n0 c0 idle started"))
+        };
+        for thread in [
+            "tid=11 tgid=10 blocked=interruptible call=0:0",
+            "tid=21 parent=10 blocked=interruptible call=0:0",
+        ] {
+            let expected = "5 AtStart(Holder) [10, 20]";
+            assert_eq!(
+                words(&more(thread), &both, 5),
+                expected,
+                "its other thread or child may act: {thread}"
+            );
+        }
         let of_another = trace.replace("parent=10", "parent=1");
         assert_eq!(words(&of_another, &both, 5), "5 AtStart(Holder) [10, 20]");
         // Its child waits for the first: either of the two could let go of the lock.
@@ -467,6 +481,8 @@ mod tests {
         assert_eq!(words(TRACE, &[(20, "kernel do_dentry_open")], 20), "", "it may be anything");
         let ran = "0 c0 idle started\n100 c0 idle switch cat\n120 c0 cat switch idle blocked call=1:1";
         assert_eq!(words(&TRACE.replace("0 c0 idle started", ran), &[(20, waits)], 20), "", "another wait");
+        let both = "readers 30\nkernel io_schedule blk_mq_get_tag";
+        assert_eq!(words(TRACE, &[(20, both)], 20), "20 AtStart(Readers) [30]; last 30 waits");
         let asked = "daemon 30\nkernel request_wait_answer fuse_simple_request";
         assert_eq!(words(TRACE, &[(20, asked)], 20), "20 AtStart(Daemon) [30]; last 30 waits");
     }
