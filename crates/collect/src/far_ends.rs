@@ -165,17 +165,20 @@ fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
 fn selected(process: &Process, count: u64, sets: [u64; 2]) -> Vec<Awaited> {
     const MAX: u64 = 1024;
     let Ok(memory) = process.memory() else { return Vec::new() };
-    let members =
-        sets.into_iter().enumerate().filter(|(_, address)| *address != 0).flat_map(|(index, address)| {
-            let mut bits = vec![0; count.min(MAX).div_ceil(8) as usize];
-            let is_read = memory.read(address, &mut bits).is_ok();
-            let is_in = move |fd: &u32| is_read && bits[*fd as usize / 8] >> (fd % 8) & 1 == 1;
-            (0..count.min(MAX) as u32).filter(is_in).map(move |fd| (fd, index == 0))
-        });
+    let read = sets.into_iter().enumerate().filter_map(|(index, address)| {
+        let mut bits = vec![0; count.min(MAX).div_ceil(8) as usize];
+        memory.read(address, &mut bits).ok()?;
+        Some((index, bits))
+    });
+    let members = read.flat_map(|(index, bits)| {
+        let is_in = move |fd: &u32| bits[*fd as usize / 8] >> (fd % 8) & 1 == 1;
+        (0..count.min(MAX) as u32).filter(is_in).map(move |fd| (fd, index == 0))
+    });
     let mut awaited: Vec<Awaited> =
         members.take(MAX_POLLED as usize + 1).map(|(fd, reads)| member(process, fd, reads)).collect();
     if awaited.len() > MAX_POLLED as usize {
-        *awaited.last_mut().expect("members") = Awaited::Other;
+        awaited.truncate(MAX_POLLED as usize);
+        awaited.push(Awaited::Other);
     }
     awaited
 }
@@ -446,6 +449,7 @@ mod tests {
             (9, 32, 33, 0, 0, 2, false),
             (10, 33, 32, 0, 0, 2, false),
             (11, 40, 0, 0, 0, 1, false),
+            (12, 50, 0, 99, 0, 1, true),
         ];
         let sockets = sockets.map(|(process, inode, peer, name, peer_name, kind, listens)| {
             OpenSocket::unix(process, inode, (peer, peer_name), name, kind, listens)
@@ -507,6 +511,17 @@ mod tests {
         for (call, timeout) in [(232, "0x64"), (281, "0x0"), (441, "0x7f00")] {
             assert_eq!(waits(call, timeout), Some(Vec::new()), "{call} {timeout}");
         }
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the limit is a live value; only this process gets more descriptors.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+        let another = || reader.try_clone().expect("another number");
+        let many: Vec<_> = (0..=MAX_DESCRIPTORS).map(|_| another()).collect();
+        assert_eq!(waits(441, "0x0"), Some(Vec::new()), "many descriptors");
+        drop(many);
         // The set keeps the file of a closed number, if another number has it, too.
         let kept = reader.try_clone().expect("a second number");
         let (number, (other, _writer)) = (reader.as_raw_fd(), std::io::pipe().expect("a pipe"));
@@ -514,6 +529,15 @@ mod tests {
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
         assert_eq!(waits(441, "0x0"), Some(vec![Awaited::Other]));
         drop(kept);
+        let more: Vec<_> = (0..=MAX_POLLED).map(|_| another()).collect();
+        for (index, one) in more.iter().enumerate() {
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+            // SAFETY: the event is a live value, and both descriptors are open.
+            let added = unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, one.as_raw_fd(), &raw mut event) };
+            assert_eq!(added, 0);
+            let count = (index + 1) % (MAX_POLLED as usize + 1);
+            assert_eq!(waits(441, "0x0").map(|awaited| awaited.len()), Some(count), "none of a large set");
+        }
         // SAFETY: closes this test's own descriptor.
         unsafe { libc::close(set) };
     }

@@ -177,8 +177,7 @@ impl OpenSocket {
     /// Whether it takes what is sent to this address. An IPv6 socket for any address takes IPv4, too.
     fn takes(&self, flow: &Flow) -> bool {
         let is_any = self.is_for_any() && (self.family == flow.family || self.family == 6);
-        self.local.port == flow.target.port
-            && (is_any || self.family == flow.family && self.local.bytes == flow.target.bytes)
+        self.local.port == flow.target.port && (is_any || self.local.bytes == flow.target.bytes)
     }
 
     fn is_for_any(&self) -> bool {
@@ -234,7 +233,7 @@ impl Sockets {
         }
         let now = Instant::now();
         self.flows.push_back(Seen { flow, since: now, text: None });
-        self.new = (self.new + 1).min(MAX_FLOWS);
+        self.new += 1;
         self.began.get_or_insert(now);
     }
 
@@ -410,6 +409,9 @@ mod tests {
         assert_eq!(of(&[both, any], "127.0.0.1:80"), listening(6));
         assert_eq!(of(&[both, own, any], "127.0.0.2:80"), listening(6));
         assert_eq!(of(&[both], "127.0.0.1:80"), listening(7));
+        assert_eq!(Receivers::new(&[any]).of(&flow(TCP, "[::1]:4", "[::1]:80")), None);
+        let closed = OpenSocket { state: 7, ..own };
+        assert_eq!(Receivers::new(&[closed]).of(&flow(TCP, "127.0.0.1:4", "127.0.0.1:80")), None);
     }
 
     #[test]
@@ -507,9 +509,12 @@ mod tests {
         assert_eq!(Flow::read(&inside), Some(expected));
         assert!(Flow::read(&record(9, "10.0.0.1:4", "10.0.0.1:80")).is_some(), "its own address");
         assert!(Flow::read(&record(9, "[::1]:4", "[::1]:80")).is_some());
-        for (source, target) in
-            [("10.0.0.1:4", "10.0.0.2:80"), ("127.0.0.1:4", "10.0.0.2:80"), ("[::1]:4", "[::2]:80")]
-        {
+        for (source, target) in [
+            ("10.0.0.1:4", "10.0.0.2:80"),
+            ("127.0.0.1:4", "10.0.0.2:80"),
+            ("10.0.0.2:4", "127.0.0.1:80"),
+            ("[::1]:4", "[::2]:80"),
+        ] {
             assert_eq!(Flow::read(&record(9, source, target)), None, "{source} {target}");
         }
         assert_eq!(Flow::read(&inside[..60]), None);

@@ -1,12 +1,11 @@
 //! The process at a local connection's other end, while a row's threads waited for its answer, and its activity instead.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Responsible, Segment, SegmentKind};
 use wakepath_event::{BlockedState, FlowId, Tid};
-use wakepath_loaded::{AcceptQueue, CallName, Receiver, ReceiverKind};
+use wakepath_loaded::{AcceptQueue, CallName, Endpoint, Receiver, ReceiverKind};
 use wakepath_wait_graph::{ThreadIndex, ThreadState, TimerPurpose};
 
 use crate::rows::segments_in_row;
@@ -75,26 +74,28 @@ const fn is_for_another_end(key: &RowKey) -> bool {
     )
 }
 
-/// The process at the other end, for the connection with more than half a row's time; `None` if not local, or not known.
+/// The process at the other end to which more than half a row's waits were; `None` if not local, or not known.
 pub(crate) fn far_process(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<FarProcess> {
     if !is_for_another_end(key) {
         return None;
     }
-    let mut flows: BTreeMap<FlowId, (u64, Option<Segment>)> = BTreeMap::new();
+    // Each question to a name server has its own socket, and its own flow.
+    let mut ends: BTreeMap<Endpoint, (u64, Option<(FlowId, Segment)>)> = BTreeMap::new();
+    let length = |segment: &Segment| segment.to.since(segment.from);
     segments_in_row(evidence, key, |segment| {
-        if let Some(flow) = awaited_flow(evidence, segment) {
-            let (ns, longest) = flows.entry(flow).or_default();
-            let length = |segment: &Segment| segment.to.since(segment.from);
+        let flow = awaited_flow(evidence, segment);
+        if let Some((flow, peer)) =
+            flow.and_then(|flow| Some((flow, evidence.recorded.names().receiver(flow)?)))
+        {
+            let (ns, longest) = ends.entry(peer.end).or_default();
             *ns += length(segment);
-            if longest.as_ref().is_none_or(|longest| length(longest) < length(segment)) {
-                *longest = Some(segment.clone());
+            if longest.as_ref().is_none_or(|(_, longest)| length(longest) < length(segment)) {
+                *longest = Some((flow, segment.clone()));
             }
         }
     });
-    let (flow, (ns, longest)) = flows.into_iter().max_by_key(|&(flow, (ns, _))| (ns, Reverse(flow)))?;
-    // Each question to a name server has its own socket: then the longest speaks for all.
-    let is_most = ns > row.total_ns / 2 || matches!(key, RowKey::TimedOut(_));
-    let longest = longest.filter(|_| is_most)?;
+    let (ns, longest) = ends.into_values().max_by_key(|(ns, _)| *ns)?;
+    let (flow, longest) = longest.filter(|_| ns > row.total_ns / 2)?;
     let is_syn = matches!(key, RowKey::SentByTimer(_, TimerPurpose::Syn { .. }));
     let found = Found::new(evidence, flow, &longest, is_syn)?;
     // It had answered.
@@ -168,9 +169,7 @@ fn is_unaccepted(within: &[Receiver], later: &[Receiver], began: Stamp<Local>, e
 
 /// The processes with a socket without the waiting one, which has it too where it began the others: its only thread waits.
 fn without_waiter(evidence: &Evidence<'_>, wait: &Segment, mut processes: Vec<Tid>) -> Vec<Tid> {
-    let outer = || evidence.wait(wait.parent?).map(|wait| wait.thread);
-    let waiter = wait.thread.or_else(outer).unwrap_or(evidence.path.window.thread);
-    let own = evidence.recorded.graph().thread(waiter).tgid();
+    let own = wait.thread.and_then(|waiter| evidence.recorded.graph().thread(waiter).tgid());
     let own = own.filter(|own| only_thread(evidence, *own, wait.from, wait.to).is_some());
     if processes.len() > 1 {
         processes.retain(|process| Some(*process) != own);
@@ -282,24 +281,26 @@ mod tests {
     fn recorded(trace: &str, does: &str, names: &[(u64, &str)]) -> Recorded {
         let mut events =
             wakepath_scenario::text::parse(&trace.replace("DOES", does)).expect("a trace").events;
-        let there = events.iter().find_map(|event| match &event.kind {
-            EventKind::Flow(id, _) => Some(id.0),
+        // The client's flows, whose descriptors begin with 3.
+        let flows = events.iter().filter_map(|event| match &event.kind {
+            EventKind::Flow(id, flow) if flow.source.port() >= 40_000 => Some(id.0),
             _ => None,
         });
-        let there = there.expect("a flow");
-        let socket = event(25, 0, 10, file(10, 3, 0o140_777, Some(there), ""));
+        let flows: Vec<u64> = flows.collect();
+        let sockets = flows.iter().zip(3..);
+        let sockets = sockets.map(|(flow, fd)| event(1, 0, 10, file(10, fd, 0o140_777, Some(*flow), "")));
         let names = names.iter().map(|(at, text)| {
-            event(*at, 0, 0, EventKind::Name(NameSpace::Receiver, there, text.as_bytes().into()))
+            event(*at, 0, 0, EventKind::Name(NameSpace::Receiver, flows[0], text.as_bytes().into()))
         });
-        let more: Vec<Event> = names.chain([socket]).collect();
+        let more: Vec<Event> = names.chain(sockets).collect();
         events.extend(more);
         events.sort_by_key(|event| event.at);
         read(&events)
     }
 
-    /// The far process in the largest row on the client's path.
-    fn far(recorded: &Recorded) -> Option<FarProcess> {
-        let thread = recorded.with_tid(Tid(10))[0];
+    /// The far process in the largest row on a thread's path.
+    fn far(recorded: &Recorded, asked: u32) -> Option<FarProcess> {
+        let thread = recorded.with_tid(Tid(asked))[0];
         let window = Window { thread, from: recorded.graph().from(), to: Stamp::from_ns(1100) };
         let path = active(recorded.graph(), window);
         let (stacks, sampled) = (Stacks::default(), Sampled::default());
@@ -312,7 +313,12 @@ mod tests {
 
     /// It as text: `20 Listening seen 500 full 500, Slept`.
     fn words(trace: &str, does: &str, names: &[(u64, &str)]) -> String {
-        let Some(found) = far(&recorded(trace, does, names)) else { return String::new() };
+        words_of(trace, does, names, 10)
+    }
+
+    /// The same for the path of another thread.
+    fn words_of(trace: &str, does: &str, names: &[(u64, &str)], asked: u32) -> String {
+        let Some(found) = far(&recorded(trace, does, names), asked) else { return String::new() };
         let processes: Vec<u32> = found.processes.iter().map(|process| process.0).collect();
         let socket = found.socket.map_or(String::new(), |socket| format!(" {socket:?}"));
         let seen = found.seen.map_or(String::new(), |at| format!(" seen {}", at.ns()));
@@ -410,6 +416,116 @@ mod tests {
         let both = [(900, "listening 19"), (910, "connected 20"), (1050, "listening 19")];
         assert_eq!(words(&both), "[20] Connected seen 910", "the last is another connection");
         assert_eq!(words(&[(100, "listening 20"), (1050, "connected")]), "[20] Listening seen 100");
+    }
+
+    #[test]
+    fn the_process_to_which_more_than_half_the_waits_were_is_meant_by_its_longest() {
+        let several = |there: u64, again: u64| {
+            let [first, second] = [520 + there, 520 + there + again];
+            words(
+                &format!(
+                    "thread client tid=10
+                    thread server tid=20
+                    thread other tid=40
+                    flow there 127.0.0.1:40000 > 127.0.0.1:80
+                    flow back 127.0.0.1:80 > 127.0.0.1:40000
+                    flow aside 127.0.0.1:40001 > 127.0.0.1:81
+                    flow beside 127.0.0.1:81 > 127.0.0.1:40001
+                    flow again 127.0.0.1:40002 > 127.0.0.1:80
+                    flow hence 127.0.0.1:80 > 127.0.0.1:40002
+                    0 c0 idle started
+                    0 c0 idle switch client
+                    0 c1 idle switch server
+                    0 c2 idle switch other
+                    2 c1 server out back seq=1 len=4
+                    3 c2 other out beside seq=1 len=4
+                    4 c1 server out hence seq=1 len=4
+                    8 c1 server switch idle blocked call=230:0
+                    8 c2 other switch idle blocked call=230:0
+                    20 c0 client switch idle blocked call=45:4
+                    520 c0 idle/timer waking client
+                    520 c0 idle switch client
+                    520 c0 client switch idle blocked call=45:3
+                    {first} c0 idle/timer waking client
+                    {first} c0 idle switch client
+                    {first} c0 client switch idle blocked call=45:5
+                    {first} c1 idle/timer waking server
+                    {first} c1 idle switch server
+                    {second} c0 idle/timer waking client
+                    {second} c0 idle switch client
+                    1100 c0 client stopped"
+                ),
+                "",
+                &[],
+            )
+        };
+        assert_eq!(several(300, 201), "[20], Slept 230");
+        assert_eq!(several(201, 300), "[20], Ran");
+        assert_eq!([several(250, 250), several(251, 250)], ["", "[20], Slept 230"]);
+        assert_eq!(several(200, 200), "[40], Slept 230");
+    }
+
+    #[test]
+    fn the_one_that_wrote_data_held_back_did_nothing_wrong_meanwhile() {
+        let held = "
+            thread client tid=10
+            thread server tid=20
+            flow there 127.0.0.1:40000 > 127.0.0.1:80
+            flow back 127.0.0.1:80 > 127.0.0.1:40000
+            0 c0 idle started
+            0 c0 idle switch client
+            0 c1 idle switch server
+            1 c0 client out there seq=1 ack=1 flags=18
+            5 c1 server out back seq=1 len=4
+            6 c1 server/net_rx in back seq=1 len=4
+            7 c1 server DOES
+            30 c0 client switch idle blocked call=45:3
+            1000 c0 idle/soft_timer out there seq=2 ack=5 flags=16
+            1001 c0 idle/net_rx in there seq=2 ack=5 flags=16
+            1002 c0 idle/net_rx out back seq=5 len=4 flags=16400
+            1003 c0 idle/net_rx in back seq=5 len=4 flags=16400
+            1004 c0 idle/net_rx waking client
+            1010 c0 idle switch client
+            1100 c0 client stopped";
+        assert_eq!(words(held, SLEEPS, &[(500, "connected 20")]), "[20] Connected seen 500, ?");
+    }
+
+    #[test]
+    fn a_process_of_one_thread_at_the_time_may_have_had_others() {
+        let with = |thread: &str, events: &str| {
+            let events = format!("0 c0 idle started\n{events}");
+            let trace = SYN
+                .replace("flow there", &format!("{thread}\nflow there"))
+                .replace("0 c0 idle started", &events);
+            words(&trace, SLEEPS, &[(500, "listening 20")])
+        };
+        let only = "[20] Listening seen 500 unaccepted, Slept 230";
+        let old = "0 c2 idle switch old\n4 c2 old exit\n4 c2 old switch idle dead";
+        assert_eq!(with("thread old tid=21 tgid=20", old), only);
+        let trace = SYN.replace(
+            "1040 c0 idle switch client",
+            "1040 c0 idle switch client\n1041 c1 idle/timer waking server\n1041 c1 idle switch server\n\
+             1042 c1 server fork young tid=22 tgid=20\n1043 c1 server waking young newborn",
+        );
+        assert_eq!(words(&trace, SLEEPS, &[(500, "listening 20")]), only);
+    }
+
+    #[test]
+    fn the_waiting_process_may_be_another_than_the_asked_one() {
+        let trace = RECEIVE
+            .replace("client", "app")
+            .replace("thread app tid=10", "thread app tid=10\nthread asked tid=9")
+            .replace(
+                "0 c0 idle started",
+                "0 c0 idle started\n0 c2 idle switch asked\n1 c2 asked switch idle blocked call=61:10",
+            )
+            .replace(
+                "1100 c0 app stopped",
+                "1060 c0 app waking asked\n1061 c2 idle switch asked\n1100 c2 asked stopped",
+            );
+        let words = |names| words_of(&trace, SLEEPS, &[(600, names)], 9);
+        assert_eq!(words("listening 10 20"), "[20] Listening seen 600 unaccepted, Slept 230");
+        assert_eq!(words("listening 9 20"), "[9, 20] Listening seen 600 unaccepted, ?");
     }
 
     #[test]

@@ -119,6 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn name_servers_have_a_port_of_two_protocols() {
+        let is_one = |protocol, address: &str| {
+            Endpoint { protocol, address: address.parse().expect("an address") }.is_name_server()
+        };
+        assert_eq!([6, 17, 132].map(|protocol| is_one(protocol, "10.0.0.2:53")), [true, true, false]);
+        assert!(!is_one(17, "10.0.0.2:54"));
+    }
+
+    #[test]
     fn connections_of_the_same_addresses_within_two_hosts_have_each_its_own_ends() {
         let [client, server] =
             ["127.0.0.1:40000", "127.0.0.1:5432"].map(|text| text.parse().expect("an address"));

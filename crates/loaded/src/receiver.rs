@@ -102,6 +102,10 @@ mod tests {
         };
         let full = parse("listening waiting=2 room=1 dropped=3 7 8");
         assert_eq!(full, Some((ReceiverKind::Listening, Some((2, 1, 3)), vec![7, 8])));
+        assert_eq!(
+            parse("listening waiting:2 room=1 dropped=3 7"),
+            Some((ReceiverKind::Listening, None, vec![7]))
+        );
         assert_eq!(parse("listening 7"), Some((ReceiverKind::Listening, None, vec![7])));
         assert_eq!(parse("connected 7"), Some((ReceiverKind::Connected, None, vec![7])));
         assert_eq!(parse("bound"), Some((ReceiverKind::Bound, None, vec![])));

@@ -147,8 +147,8 @@ mod tests {
     use expect_test::expect;
     use wakepath_critical_path::{Cause, SegmentKind};
     use wakepath_event::{Comm, NameSpace};
+    use wakepath_findings::Expected;
     use wakepath_findings::testing::Story;
-    use wakepath_findings::{Activity, Expected};
     use wakepath_loaded::AcceptQueue;
 
     #[test]
@@ -283,8 +283,7 @@ mod tests {
         let dns = Endpoint { protocol: 17, address: "10.0.0.2:53".parse().expect("an address") };
         let process = RowKey::Process(Comm::new(b"sshd"), None);
         let did = |key: &RowKey, number, object, ns| {
-            let other = PartKey::Activity(Activity::plain(SegmentKind::Running));
-            let parts = BTreeMap::from([(PartKey::Call(CallName { number, object }), ns), (other, 100 - ns)]);
+            let parts = BTreeMap::from([(PartKey::Call(CallName { number, object }), ns)]);
             did_mostly(key, &Row { total_ns: 100, parts, ..Row::default() })
         };
         assert_eq!(did(&process, 230, None, 51), ", which slept");
