@@ -166,7 +166,7 @@ fn selected(process: &Process, count: u64, sets: [u64; 2]) -> Vec<Awaited> {
     const MAX: u64 = 1024;
     let Ok(memory) = process.memory() else { return Vec::new() };
     let read = sets.into_iter().enumerate().filter_map(|(index, address)| {
-        let mut bits = vec![0; count.min(MAX).div_ceil(8) as usize];
+        let mut bits = [0; MAX as usize / 8];
         memory.read(address, &mut bits).ok()?;
         Some((index, bits))
     });
@@ -554,7 +554,7 @@ mod tests {
             fds.iter().for_each(|fd| bits[*fd as usize / 8] |= 1 << (fd % 8));
             bits
         };
-        let [one, other, all] = [set(&[reads]), set(&[writes]), [0xff; 128]];
+        let [one, other] = [reads, writes].map(|fd| set(&[fd]));
         let waits = |call: u32, count: u64, first: Option<&[u8; 128]>, second: Option<&[u8; 128]>| {
             let [first, second] = [first, second].map(|set| set.map_or(0, |set| set.as_ptr() as u64));
             awaited(&own, &format!("{call} {count:#x} {first:#x} {second:#x} 0x0 0x0"))
@@ -569,8 +569,14 @@ mod tests {
             "the count ends before it"
         );
         assert_eq!(waits(23, u64::MAX, None, Some(&other)), Some(vec![room]), "a count that no process has");
-        let many = waits(23, 1024, Some(&all), None).expect("a wait");
+        let clones: Vec<_> = (0..=MAX_POLLED).map(|_| reader.try_clone().expect("another number")).collect();
+        let more: Vec<u32> = clones.iter().map(|one| one.as_raw_fd() as u32).collect();
+        let many = waits(23, 1024, Some(&set(&more)), None).expect("a wait");
         assert_eq!((many.len(), many.last()), (MAX_POLLED as usize + 1, Some(&Awaited::Other)));
+        assert_eq!(
+            waits(23, 1024, Some(&set(&more[1..])), None).map(|all| all.contains(&Awaited::Other)),
+            Some(false)
+        );
         assert_eq!(awaited(&own, "23 0x400 0x10 0x0 0x0 0x0").map(|(_, awaited)| awaited), Some(Vec::new()));
     }
 

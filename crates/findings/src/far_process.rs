@@ -167,9 +167,9 @@ fn is_unaccepted(within: &[Receiver], later: &[Receiver], began: Stamp<Local>, e
         && (later.first().is_some_and(listens) || within.last().is_some_and(is_late))
 }
 
-/// The processes with a socket without the waiting one, which has it too where it began the others: its only thread waits.
+/// The processes with a socket without the asked one, which has it too where it began the others: its only thread waits.
 fn without_waiter(evidence: &Evidence<'_>, wait: &Segment, mut processes: Vec<Tid>) -> Vec<Tid> {
-    let own = wait.thread.and_then(|waiter| evidence.recorded.graph().thread(waiter).tgid());
+    let own = evidence.subject().tgid;
     let own = own.filter(|own| only_thread(evidence, *own, wait.from, wait.to).is_some());
     if processes.len() > 1 {
         processes.retain(|process| Some(*process) != own);
@@ -298,9 +298,9 @@ mod tests {
         read(&events)
     }
 
-    /// The far process in the largest row on a thread's path.
-    fn far(recorded: &Recorded, asked: u32) -> Option<FarProcess> {
-        let thread = recorded.with_tid(Tid(asked))[0];
+    /// The far process in the largest row on the client's path.
+    fn far(recorded: &Recorded) -> Option<FarProcess> {
+        let thread = recorded.with_tid(Tid(10))[0];
         let window = Window { thread, from: recorded.graph().from(), to: Stamp::from_ns(1100) };
         let path = active(recorded.graph(), window);
         let (stacks, sampled) = (Stacks::default(), Sampled::default());
@@ -313,12 +313,7 @@ mod tests {
 
     /// It as text: `20 Listening seen 500 full 500, Slept`.
     fn words(trace: &str, does: &str, names: &[(u64, &str)]) -> String {
-        words_of(trace, does, names, 10)
-    }
-
-    /// The same for the path of another thread.
-    fn words_of(trace: &str, does: &str, names: &[(u64, &str)], asked: u32) -> String {
-        let Some(found) = far(&recorded(trace, does, names), asked) else { return String::new() };
+        let Some(found) = far(&recorded(trace, does, names)) else { return String::new() };
         let processes: Vec<u32> = found.processes.iter().map(|process| process.0).collect();
         let socket = found.socket.map_or(String::new(), |socket| format!(" {socket:?}"));
         let seen = found.seen.map_or(String::new(), |at| format!(" seen {}", at.ns()));
@@ -508,24 +503,6 @@ mod tests {
              1042 c1 server fork young tid=22 tgid=20\n1043 c1 server waking young newborn",
         );
         assert_eq!(words(&trace, SLEEPS, &[(500, "listening 20")]), only);
-    }
-
-    #[test]
-    fn the_waiting_process_may_be_another_than_the_asked_one() {
-        let trace = RECEIVE
-            .replace("client", "app")
-            .replace("thread app tid=10", "thread app tid=10\nthread asked tid=9")
-            .replace(
-                "0 c0 idle started",
-                "0 c0 idle started\n0 c2 idle switch asked\n1 c2 asked switch idle blocked call=61:10",
-            )
-            .replace(
-                "1100 c0 app stopped",
-                "1060 c0 app waking asked\n1061 c2 idle switch asked\n1100 c2 asked stopped",
-            );
-        let words = |names| words_of(&trace, SLEEPS, &[(600, names)], 9);
-        assert_eq!(words("listening 10 20"), "[20] Listening seen 600 unaccepted, Slept 230");
-        assert_eq!(words("listening 9 20"), "[9, 20] Listening seen 600 unaccepted, ?");
     }
 
     #[test]
