@@ -408,19 +408,6 @@ struct socket {
 	struct sock *sk;
 };
 
-struct unix_address;
-
-struct unix_sock {
-	struct unix_address *addr;
-	struct sock *peer;
-};
-
-struct tcp_sock {
-	__u32 snd_sml;
-	__u32 mss_cache;
-	__u8 nonagle : 4;
-};
-
 struct gendisk {
 	int major;
 	int first_minor;

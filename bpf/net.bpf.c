@@ -52,6 +52,12 @@ enum { TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
 /* Sockets' states. */
 enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };
 
+struct tcp_sock {
+	__u32 snd_sml;
+	__u32 mss_cache;
+	__u8 nonagle : 4;
+} __attribute__((preserve_access_index));
+
 struct transport {
 	__u32 ports;
 	__be32 seq, ack;
@@ -106,8 +112,8 @@ static __always_inline bool read_words(__u64 *words, const int count, const unsi
 /*
  * Whether Nagle's algorithm held this data back, which leaves in an interrupt. Linux has it in Minshall's form: without
  * TCP_NODELAY and TCP_CORK (0 in `nonagle`), less than a segment waits while another small segment is not acknowledged. So
- * small data directly behind a small segment waited for that one's acknowledgement, whichever else it may have waited for. A
- * socket that is no tcp_sock (half-open or closed, or a raw one without peer) is in another state.
+ * small data directly behind a small segment waited for an acknowledgement, if perhaps for more. Sockets without a tcp_sock,
+ * half-open, closed and raw, have other states.
  */
 static __always_inline bool is_held_back(struct sk_buff *skb, __u32 seq, __u32 len)
 {

@@ -17,6 +17,13 @@ struct {
 
 enum { LISTENING = 10 };
 
+struct unix_address;
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+} __attribute__((preserve_access_index));
+
 static __always_inline __u64 inode_of(struct sock *sk)
 {
 	return sk ? BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino) : 0;

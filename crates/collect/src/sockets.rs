@@ -1,8 +1,8 @@
 //! The processes with the far ends of connections within this host, and whether a listening socket has room: read while
 //! the recording runs, since neither has an event.
 //!
-//! One pass over all processes' descriptors finds all sockets. A pass comes when connections are new, while one is not
-//! accepted, and at the end. All passes together take at most [`MAX_TIME`] and a thousandth of the time since the first
+//! One pass over all processes' descriptors finds all sockets. A pass comes when connections are new, while a connection is
+//! not accepted, and at the end. All passes together take at most [`MAX_TIME`] and a thousandth of the time since the first
 //! connection; the last takes at most [`MAX_TIME`].
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -14,7 +14,7 @@ use wakepath_kernel_records::{Header, Kind};
 use crate::names::Name;
 use crate::programs::Programs;
 
-/// The time for passes at the beginning, and for one at the end.
+/// The time for passes at the beginning, and for the last.
 const MAX_TIME: Duration = Duration::from_millis(200);
 /// Each so long, they have its unit more.
 const TIME_SHARE: u32 = 1000;
@@ -22,7 +22,7 @@ const TIME_SHARE: u32 = 1000;
 const MIN_AGE: Duration = Duration::from_millis(250);
 /// The shortest time between two passes.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// The age of a connection that no process has accepted, from which it alone makes no more passes.
+/// The age from which an unaccepted connection alone makes no more passes.
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// The connections remembered, to bound the memory; older ones are forgotten.
 const MAX_FLOWS: usize = 4096;
@@ -184,7 +184,7 @@ impl OpenSocket {
         self.local.bytes == [0; 16]
     }
 
-    /// The kernel's order among sockets that take a flow: those for its address, for any address of its family, others.
+    /// The kernel's order among sockets for a flow: its address, any address in its family, others.
     fn rank(&self, flow: &Flow) -> (bool, bool) {
         (self.is_for_any(), self.family != flow.family)
     }
@@ -199,7 +199,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether no process had accepted it at the last pass that found its receiver.
+    /// Whether no process had accepted it when its receiver was last found.
     fn is_not_accepted(&self) -> bool {
         self.text.as_ref().is_some_and(|text| text.starts_with("listening"))
     }
@@ -247,7 +247,7 @@ impl Sockets {
         names
     }
 
-    /// The time that a pass may take now; `None` if it is not time for one.
+    /// The longest time for a pass now; `None` if none is due.
     fn time_for_pass(&self, now: Instant) -> Option<Duration> {
         let age = |seen: &Seen| now.saturating_duration_since(seen.since);
         let first_new = self.flows.iter().rev().take(self.new).next_back();
@@ -264,7 +264,7 @@ impl Sockets {
         if self.flows.is_empty() { Vec::new() } else { self.pass(programs.sockets(MAX_TIME)) }
     }
 
-    /// The news in a pass that found these sockets; `None` for a pass that was given up.
+    /// The news in these sockets; `None` for a pass given up.
     fn pass(&mut self, sockets: Option<Vec<OpenSocket>>) -> Vec<Name> {
         self.new = 0;
         let Some(sockets) = sockets else { return Vec::new() };
@@ -272,7 +272,7 @@ impl Sockets {
         let news = self.flows.iter_mut().filter_map(|seen| {
             let text = receivers.of(&seen.flow)?;
             let is_same = seen.text.replace(text.clone()).is_some_and(|before| before == text);
-            // That a connection still is not accepted is news.
+            // A connection still not accepted is news.
             (!is_same || seen.is_not_accepted())
                 .then(|| (NameSpace::Receiver, seen.flow.id, text.into_bytes().into()))
         });

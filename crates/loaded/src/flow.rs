@@ -101,7 +101,7 @@ impl Names {
         self.flows.by_ends.get(&(*inside, flow.reversed())).copied()
     }
 
-    /// The host that a flow cannot leave.
+    /// A flow's host, if it cannot leave it.
     pub(crate) fn inside(&self, flow: FlowId) -> Option<HostIndex> {
         self.flows.by_id.get(&flow)?.0
     }

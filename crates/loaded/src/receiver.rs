@@ -10,7 +10,7 @@ use crate::Names;
 pub enum ReceiverKind {
     /// The connection's own socket.
     Connected,
-    /// The listening socket: no process has accepted the connection.
+    /// The listening socket: the connection is not accepted.
     Listening,
     /// A socket of a protocol without connections.
     Bound,
@@ -19,7 +19,7 @@ pub enum ReceiverKind {
 /// A listening socket's queue for connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AcceptQueue {
-    /// The connections that no process has accepted.
+    /// The unaccepted connections.
     pub waiting: u32,
     /// More than this number make the kernel drop the next.
     pub room: u32,
@@ -43,7 +43,7 @@ pub struct Receiver {
     pub kind: ReceiverKind,
     /// A single listening socket's queue.
     pub queue: Option<AcceptQueue>,
-    /// The processes that have it open.
+    /// The processes with it open.
     pub processes: Vec<Tid>,
 }
 

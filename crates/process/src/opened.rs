@@ -42,7 +42,7 @@ pub struct EpollMember {
     pub number: u32,
     /// The awaited events (`EPOLLIN` and others).
     pub events: u32,
-    /// The inode of the file that was added, on any device.
+    /// The added file's inode, on any device.
     pub inode: u64,
 }
 
