@@ -95,11 +95,10 @@ cost: program workloads ## the cost of recording that is printed, beside runs of
 	  cat target/cost.md; } >lab/results/cost.md; cat target/cost.md; exit $$code
 
 .PHONY: peers
-peers: ## the states of threads in the traces of WAKEPATH_TRACES, beside those that the traces prove: writes lab/results/peers.md
+peers: ## the states of threads in the traces of WAKEPATH_TRACES and WAKEPATH_FOUND, beside those that the traces prove: writes lab/results/peers.md
 	@[ -d "$(WAKEPATH_TRACES)" ] || { echo "peers: set WAKEPATH_TRACES to the folder of the traces"; exit 1; }
 	$(CARGO) build $(LOCKED) --release --package wakepath-cli --package wakepath-truth
-	@target/release/wakepath-truth states $(addprefix $(WAKEPATH_TRACES)/,many-threads scp_src scp_dest \
-	  lttng-mutex lttng-pipeline lttng-imbalance lttng-rpc-local lttng-ust-app) >target/peers.md; code=$$?; \
+	@packaging/peers "$(WAKEPATH_TRACES)" "$(WAKEPATH_FOUND)" >target/peers.md; code=$$?; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat lab/truth/peers-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make peers\`."; echo; \
 	  cat target/peers.md; } >lab/results/peers.md; cat target/peers.md; exit $$code

@@ -132,3 +132,63 @@ fn a_cpu_without_events_has_no_pages_in_a_cut_file() {
     assert_eq!(kinds[0], &DamageKind::Fault(Fault::PlacesCut.to_string()));
     assert!(lines(&read).contains(&"1059 cpu1 8 wakes 7".to_owned()), "{:?}", lines(&read));
 }
+
+/// By CPU, the place where its pages begin, and where each chunk ends, in a file with 1024-byte pages.
+fn chunks(bytes: &[u8]) -> Vec<(usize, Vec<usize>)> {
+    let word = |at: usize| bytes[at..].first_chunk().map_or(0, |&word| u32::from_le_bytes(word)) as usize;
+    let section = bytes.windows(8).position(|head| head == [3, 0, 1, 0, 0, 0, 0, 0]).expect("a buffer");
+    let mut at = section + 16;
+    let mut cpu = || {
+        let from = at.next_multiple_of(1024);
+        at = from + 4;
+        let ends = (0..word(from)).map(|_| {
+            at += 8 + word(at);
+            at
+        });
+        (from, ends.collect())
+    };
+    vec![cpu(), cpu()]
+}
+
+#[test]
+fn a_chunk_is_read_if_its_last_byte_is_there() {
+    let bytes = recorded(many_pages().compressed("zstd")).bytes();
+    let read = |len: usize| opened(&bytes[..len]).map(|file| events(&file)).ok();
+    for (cpu, (from, ends)) in (0_u32..).zip(chunks(&bytes)) {
+        assert!(ends.len() > 2, "{ends:?}");
+        let begins = [from + 4].into_iter().chain(ends.iter().copied());
+        let mut before = 0;
+        for (begin, &end) in begins.zip(&ends) {
+            let is_first = begin == from + 4;
+            for (len, to, is_read) in [
+                // In front of the first chunk is their number.
+                (if is_first { from + 3 } else { begin }, if is_first { from + 4 } else { begin + 8 }, false),
+                (begin + 7, begin + 8, false),
+                (begin + 8, end, false),
+                (end - 1, end, false),
+                (end, end + 8, true),
+            ] {
+                // Behind its last chunk, a CPU is whole.
+                let is_whole = is_read && Some(&end) == ends.last();
+                let Some((cut, damages)) = read(len) else {
+                    // Without a chunk there is no switch.
+                    assert!(cpu == 0 && is_first && !is_read, "CPU {cpu}, {begin} to {end}, cut at {len}");
+                    continue;
+                };
+                let count = events_on_cpu(&cut, cpu as u16).len();
+                assert_eq!(
+                    count > before,
+                    is_read,
+                    "CPU {cpu}, {begin} to {end}, cut at {len}: {count} events"
+                );
+                let expected = Fault::FileCut { cpu, to: to as u64 }.to_string();
+                let is_said =
+                    damages.contains(&Damage { kind: DamageKind::Fault(expected), ..damages[0].clone() });
+                assert_eq!(is_said, !is_whole, "CPU {cpu}, {begin} to {end}, cut at {len}: {damages:?}");
+                if is_read {
+                    before = count;
+                }
+            }
+        }
+    }
+}

@@ -66,6 +66,9 @@ pub enum ThreadVerdict {
     /// They differ by no more than the unproved time. For the time before the thread's first event, the tracer's
     /// initial thread list has the state, and the replay does not read it.
     Before,
+    /// The trace lacks a CPU's records, which the replay does not know: it proves more than the tool says, and the tool
+    /// leaves as much time unknown.
+    Unknown,
     /// No scheduler event names the thread; only the tracer's list does, as blocked.
     OnlyListed,
     /// The trace proves other times.
@@ -97,9 +100,15 @@ impl Thread {
         if *proved == Proved::default() && said.running == 0 && said.runnable == 0 {
             return ThreadVerdict::OnlyListed;
         }
-        let more = proved_times.iter().zip(said_times).map(|(&proved, said)| said.checked_sub(proved));
-        match more.sum::<Option<u64>>() {
-            Some(more) if more + said.unknown <= proved.unproved => ThreadVerdict::Before,
+        let sum = |differences: [u64; 3]| differences.into_iter().sum::<u64>();
+        let pairs = [0, 1, 2].map(|time| (proved_times[time], said_times[time]));
+        let more = sum(pairs.map(|(proved, said)| said.saturating_sub(proved)));
+        let less = sum(pairs.map(|(proved, said)| proved.saturating_sub(said)));
+        match less {
+            0 if more + said.unknown <= proved.unproved => ThreadVerdict::Before,
+            1.. if less <= said.unknown && more + said.unknown <= less + proved.unproved => {
+                ThreadVerdict::Unknown
+            }
             _ => ThreadVerdict::Different,
         }
     }
@@ -125,7 +134,7 @@ pub fn compare(proved: &BTreeMap<u32, Proved>, overview: &Overview) -> Vec<Threa
 }
 
 /// The head of the traces' table.
-pub const HEAD: &str = "| trace | threads | the same, to the ns | the same but before their first event | only in the tracer's list | DIFFERENT | ran | could run | blocked |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|";
+pub const HEAD: &str = "| trace | threads | the same, to the ns | the same but before their first event | only in the tracer's list | unknown, by a CPU without records | DIFFERENT | ran | could run | blocked |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
 /// A trace as a row of the table, with its threads' proved times.
 pub fn row(name: &str, threads: &[Thread]) -> String {
@@ -135,11 +144,12 @@ pub fn row(name: &str, threads: &[Thread]) -> String {
         sum as f64 / 1e9
     };
     format!(
-        "| {name} | {} | {} | {} | {} | {} | {:.3} s | {:.3} s | {:.3} s |",
+        "| {name} | {} | {} | {} | {} | {} | {} | {:.3} s | {:.3} s | {:.3} s |",
         threads.len(),
         count(ThreadVerdict::Same),
         count(ThreadVerdict::Before),
         count(ThreadVerdict::OnlyListed),
+        count(ThreadVerdict::Unknown),
         count(ThreadVerdict::Different),
         seconds(|proved| proved.running),
         seconds(|proved| proved.runnable),
@@ -155,6 +165,7 @@ pub fn line(thread: &Thread) -> String {
         ThreadVerdict::Same => "the same",
         ThreadVerdict::Before => "before its first event",
         ThreadVerdict::OnlyListed => "only listed",
+        ThreadVerdict::Unknown => "unknown, by a CPU without records",
         ThreadVerdict::Different => "DIFFERENT",
     };
     format!(
@@ -191,6 +202,12 @@ mod tests {
         assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 1]), ThreadVerdict::Different);
         assert_eq!(verdict([5, 6, 7, 8], [5, 6, 16, 0]), ThreadVerdict::Different);
         assert_eq!(verdict([5, 6, 7, 8], [4, 7, 7, 0]), ThreadVerdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 4, 7, 2]), ThreadVerdict::Unknown);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 4, 7, 10]), ThreadVerdict::Unknown);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 4, 12, 5]), ThreadVerdict::Unknown);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 4, 7, 1]), ThreadVerdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 4, 7, 11]), ThreadVerdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 4, 14, 4]), ThreadVerdict::Different);
         assert_eq!(verdict([0, 0, 0, 0], [0, 0, 99, 0]), ThreadVerdict::OnlyListed);
         assert_eq!(verdict([0, 0, 0, 0], [1, 0, 99, 0]), ThreadVerdict::Different);
         assert_eq!(verdict([0, 0, 0, 0], [0, 1, 99, 0]), ThreadVerdict::Different);

@@ -12,9 +12,8 @@ use wakepath_runner::printed;
 /// An event, as far as it concerns the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A CPU goes from one thread to another. The first leaves blocked or still able to run; `final_state` marks a state in
-    /// which an exited thread leaves for the last time.
-    Switch { from: u32, to: u32, blocked: bool, final_state: bool },
+    /// A CPU goes from one thread to another.
+    Switch { from: u32, to: u32, left: Left },
     /// A thread is about to be woken: sched_waking.
     Waking { tid: u32 },
     /// A thread can run again: sched_wakeup.
@@ -31,6 +30,18 @@ pub enum Kind {
     Other,
 }
 
+/// The state in which a thread leaves its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It could still run.
+    Runnable,
+    Blocked,
+    /// Ended if it exited, otherwise parked.
+    EndedOrParked,
+    /// Ended if it exited, otherwise blocked.
+    EndedOrBlocked,
+}
+
 /// An event of the trace. `stamp` is in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -42,6 +53,9 @@ pub struct Event {
 /// The `prev_state` values for ended threads: EXIT_DEAD, EXIT_ZOMBIE and, before Linux 4.14, TASK_DEAD. Later kernels
 /// show parked threads with the last value: only an exiting thread has ended.
 const ENDED: u64 = 16 | 32 | 64;
+/// TASK_DEAD since Linux 4.14, where a tracer writes the thread's own state (LTTng-modules 2.10 under Linux 4.15); others
+/// write an idle kernel thread's state so.
+const DEAD_OR_IDLE: u64 = 128;
 /// The bits of the blocked states. Since Linux 4.14 a preempted thread leaves with a bit above them.
 const BLOCKED: u64 = 0xff;
 
@@ -117,12 +131,7 @@ fn event(line: &str) -> Option<Event> {
     let kind = match name {
         "sched_switch" => {
             let state = field("prev_state")?;
-            Kind::Switch {
-                from: tid("prev_tid")?,
-                to: tid("next_tid")?,
-                blocked: state & BLOCKED != 0,
-                final_state: state & ENDED != 0,
-            }
+            Kind::Switch { from: tid("prev_tid")?, to: tid("next_tid")?, left: left(state) }
         }
         "sched_waking" => Kind::Waking { tid: tid("tid")? },
         "sched_wakeup" => Kind::Wakeup { tid: tid("tid")? },
@@ -133,6 +142,15 @@ fn event(line: &str) -> Option<Event> {
         _ => Kind::Other,
     };
     Some(Event { stamp, cpu, kind })
+}
+
+fn left(state: u64) -> Left {
+    match state {
+        state if state & ENDED != 0 => Left::EndedOrParked,
+        state if state & DEAD_OR_IDLE != 0 => Left::EndedOrBlocked,
+        state if state & BLOCKED != 0 => Left::Blocked,
+        _ => Left::Runnable,
+    }
 }
 
 /// The whole numbers among `KEY = VALUE`, outside of texts.
@@ -175,7 +193,7 @@ mod tests {
     #[test]
     fn a_switch_is_read_past_the_names_of_its_threads() {
         let line = r#"[1361214076.525095952] (+0.000000647) VM1 sched_switch: { cpu_id = 3 }, { prev_comm = "a\", prev_tid = 7", prev_tid = 2274, prev_prio = 20, prev_state = 1, next_comm = "b", next_tid = 7416 }"#;
-        let kind = Kind::Switch { from: 2274, to: 7416, blocked: true, final_state: false };
+        let kind = Kind::Switch { from: 2274, to: 7416, left: Left::Blocked };
         assert_eq!(event(line), Some(Event { stamp: 1_361_214_076_525_095_952, cpu: 3, kind }));
     }
 
@@ -186,11 +204,17 @@ mod tests {
             format!("[1.000000000] (+0.0) vm sched_switch: {{ cpu_id = 0 }}, {fields}")
         };
         let of = |state| event(&line(state)).map(|event| event.kind);
-        let switch = |blocked, final_state| Some(Kind::Switch { from: 1, to: 2, blocked, final_state });
-        assert_eq!(
-            [of(0), of(256), of(2), of(128)],
-            [switch(false, false), switch(false, false), switch(true, false), switch(true, false)]
-        );
-        assert_eq!([of(16), of(32), of(64)], [switch(true, true); 3]);
+        for (state, left) in [
+            (0, Left::Runnable),
+            (256, Left::Runnable),
+            (2, Left::Blocked),
+            (258, Left::Blocked),
+            (128, Left::EndedOrBlocked),
+            (16, Left::EndedOrParked),
+            (32, Left::EndedOrParked),
+            (64, Left::EndedOrParked),
+        ] {
+            assert_eq!(of(state), Some(Kind::Switch { from: 1, to: 2, left }), "{state}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::events::{Event, Kind};
+use super::events::{Event, Kind, Left};
 
 /// A thread id's time, in ns, over all threads that had the id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,17 +63,17 @@ impl Life {
         (self.state, self.since) = (state, stamp);
     }
 
-    fn leave(&mut self, cpu: u32, (blocked, final_state): (bool, bool), stamp: u64) {
+    fn leave(&mut self, cpu: u32, left: Left, stamp: u64) {
         // A thread leaving a CPU without a switch to it has been there for an unknown time.
         if self.state != State::Running(cpu) {
             self.state = State::Unproved;
         }
-        let next = match (blocked, final_state) {
-            (false, _) => State::Runnable,
-            (true, true) if self.exits => State::Ended,
-            (true, true) => State::MaybeEnded,
-            (true, false) if self.woken => State::Blocked(Waking::Before),
-            (true, false) => State::Blocked(Waking::None),
+        let next = match left {
+            Left::Runnable => State::Runnable,
+            Left::EndedOrParked | Left::EndedOrBlocked if self.exits => State::Ended,
+            Left::EndedOrParked => State::MaybeEnded,
+            Left::Blocked | Left::EndedOrBlocked if self.woken => State::Blocked(Waking::Before),
+            Left::Blocked | Left::EndedOrBlocked => State::Blocked(Waking::None),
         };
         self.woken = false;
         self.go(next, stamp);
@@ -125,8 +125,8 @@ pub fn replay(events: &[Event], window: Range<u64>) -> BTreeMap<u32, Proved> {
         };
         let stamp = event.stamp;
         match event.kind {
-            Kind::Switch { from, to, blocked, final_state } => {
-                life(from, &|life| life.leave(event.cpu, (blocked, final_state), stamp));
+            Kind::Switch { from, to, left } => {
+                life(from, &|life| life.leave(event.cpu, left, stamp));
                 life(to, &|life| life.enter(event.cpu, stamp));
             }
             Kind::Waking { tid } => life(tid, &|life| life.wake(true, stamp)),
@@ -161,11 +161,12 @@ mod tests {
     }
 
     fn switch(stamp: u64, cpu: u32, from: u32, to: u32, blocked: bool) -> Event {
-        Event { stamp, cpu, kind: Kind::Switch { from, to, blocked, final_state: false } }
+        let left = if blocked { Left::Blocked } else { Left::Runnable };
+        Event { stamp, cpu, kind: Kind::Switch { from, to, left } }
     }
 
     fn ends(stamp: u64, from: u32) -> Event {
-        at(stamp, Kind::Switch { from, to: 0, blocked: true, final_state: true })
+        at(stamp, Kind::Switch { from, to: 0, left: Left::EndedOrParked })
     }
 
     /// Thread 7's running, runnable, blocked and unproved time in the first 100 ns.
@@ -212,6 +213,15 @@ mod tests {
         assert_eq!(times(&[&fork[..], &run].concat()), [70, 20, 0, 0]);
         let first = [at(14, Kind::FirstWakeup { tid: 7 })];
         assert_eq!(times(&[&fork[..], &first, &run].concat()), [70, 16, 4, 0]);
+    }
+
+    #[test]
+    fn a_state_of_dead_or_idle_threads_ends_only_a_thread_that_exited() {
+        let last = at(10, Kind::Switch { from: 7, to: 0, left: Left::EndedOrBlocked });
+        let begin = switch(0, 0, 0, 7, false);
+        assert_eq!(times(&[begin, at(5, Kind::Exit { tid: 7 }), last]), [10, 0, 0, 0]);
+        assert_eq!(times(&[begin, last]), [10, 0, 90, 0]);
+        assert_eq!(times(&[begin, last, at(30, Kind::Waking { tid: 7 })]), [10, 70, 20, 0]);
     }
 
     #[test]
