@@ -191,9 +191,7 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
         Some(number) if Call::EPOLLS.contains(&number) && !hang.began_before => Vec::new(),
         Some(_) => {
             let ends = recorded.names().far_ends(thread.tid).filter(|ends| is_same_call(ends, &hang));
-            let Some(found) = ends.filter(|ends| ends.kernel.is_empty() || hang.began_before) else {
-                return None;
-            };
+            let found = ends.filter(|ends| ends.kernel.is_empty() || hang.began_before)?;
             (are_all, kernel, file) = (found.are_all, found.kernel, found.file);
             let part = KernelPart::among(&kernel).filter(|_| found.ends.is_empty());
             let part = part.map(|(part, place)| (Way::Kernel(part, place), Vec::new()));
