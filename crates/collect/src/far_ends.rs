@@ -85,7 +85,7 @@ struct Table<E> {
     open: HashMap<OpenedObject, Vec<(u32, u32)>>,
     /// The kernel's list of locks.
     locks: String,
-    /// The device of all pipes without a name, which no process can open.
+    /// The device of all pipes without a name: no process can open them.
     pipes: Option<u64>,
     /// Says when a search has to be given up.
     is_enough: E,
@@ -144,7 +144,7 @@ impl<E: Fn() -> bool> Table<E> {
         (lines, are_all)
     }
 
-    /// The processes that could give an awaited thing.
+    /// The processes able to give an awaited thing.
     fn far_end(&self, process: &Process, awaited: Awaited, unix: UnixSockets<'_>) -> Option<FarEnd> {
         let in_pipe = |kind, pipe: OpenedObject, processes| {
             let are_all = self.pipes == Some(pipe.device);
@@ -166,7 +166,7 @@ impl<E: Fn() -> bool> Table<E> {
                 FarEnd { kind, processes, are_all: false }
             }
             Awaited::Other => return None,
-            // A process that opens it now would have ended the wait.
+            // A process with the other end would have ended the wait.
             Awaited::Partner(writes) => {
                 let kind = if writes { "writers" } else { "readers" };
                 FarEnd { kind, processes: BTreeSet::new(), are_all: false }
@@ -176,9 +176,9 @@ impl<E: Fn() -> bool> Table<E> {
         })
     }
 
-    /// The processes that hold a lock.
+    /// The processes with a lock.
     fn lock_holder(&self, lock: FileLock) -> Option<FarEnd> {
-        // The kernel names the process by which the lock was taken: it may have ended, and left the lock to a child.
+        // The kernel names the process by which the lock was taken: perhaps it ended, and left the lock to a child.
         // Its number may belong to another process by now.
         let (named, inode) = (lock.process, lock.inode);
         let has_it = || Process::open(named).and_then(|holder| holder.has_inode(inode)).unwrap_or(false);
@@ -190,12 +190,12 @@ impl<E: Fn() -> bool> Table<E> {
         Some(FarEnd { kind: "holder", processes, are_all })
     }
 
-    /// The processes that have an open file with a lock of `flock`; `None` if the search is given up.
+    /// The processes with a `flock` lock; `None` if the search is given up.
     fn flock_holders(&self, inode: u64) -> Option<BTreeSet<u32>> {
         self.all(|process| process.has_flock(inode).unwrap_or(false))
     }
 
-    /// The processes that answer for file systems in user space; `None` if the search is given up.
+    /// The processes serving file systems in user space; `None` if the search is given up.
     fn file_servers(&self) -> Option<BTreeSet<u32>> {
         self.all(|process| process.serves_files().unwrap_or(false))
     }

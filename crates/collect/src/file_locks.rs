@@ -1,13 +1,13 @@
-//! The lock of a file for which a process waits, in the kernel's list of locks.
+//! The file lock for which a process waits, in the kernel's list.
 
-/// A held lock of a file.
+/// A held file lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileLock {
     /// The process by which it was taken.
     pub(crate) process: u32,
     /// The file's inode number.
     pub(crate) inode: u64,
-    /// Taken by `flock`: it belongs to the open file, which several processes may have; else to the process.
+    /// Taken by `flock`: it belongs to the open file, perhaps of several processes; else to the process.
     pub(crate) is_flock: bool,
 }
 

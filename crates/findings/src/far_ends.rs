@@ -13,16 +13,16 @@ pub enum Way {
     AtStart(FarEndKind),
     /// The thread waits for its child's end.
     Child,
-    /// A part of the kernel, with the function that shows it by its place among [`OpenEnd::kernel`].
+    /// A part of the kernel, and the place among [`OpenEnd::kernel`] where its function stands.
     Kernel(KernelPart, usize),
 }
 
-/// A part of the kernel that gave no answer.
+/// A silent part of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KernelPart {
     /// A network file system: its server.
     NetworkFiles,
-    /// A file system that was frozen.
+    /// A frozen file system.
     FrozenFiles,
     /// A file system's journal.
     Journal,
@@ -31,8 +31,8 @@ pub enum KernelPart {
 }
 
 impl KernelPart {
-    /// The part for which a thread waits that is blocked in this function; `None` if many parts have it.
-    fn of(function: &str) -> Option<Self> {
+    /// The part with this function; `None` if many parts have it.
+    fn with(function: &str) -> Option<Self> {
         const NETWORK: [&str; 8] = ["nfs", "rpc_wait", "__rpc_", "cifs_", "smb2_", "ceph_", "p9_", "v9fs_"];
         const JOURNAL: [&str; 5] = ["jbd2_", "xfs_log_", "xlog_", "btrfs_wait", "wait_transaction_locked"];
         const DEVICE: [&str; 7] = [
@@ -56,13 +56,13 @@ impl KernelPart {
         }
     }
 
-    /// The part for which a thread waits in these functions, innermost first: the network file system or the journal if there is
-    /// one, since the innermost functions wait for anything.
+    /// The part for which a thread waits in these functions, innermost first. A network file system or a journal goes first,
+    /// since the innermost functions wait for anything.
     fn among(functions: &[Box<str>]) -> Option<(Self, usize)> {
         // The kernel changes a process's control group under such a lock as well.
         let is_group = functions.iter().any(|function| function.starts_with("cgroup_"));
         let found = functions.iter().enumerate();
-        let found = found.filter_map(|(place, function)| Some((Self::of(function)?, place)));
+        let found = found.filter_map(|(place, function)| Some((Self::with(function)?, place)));
         found.filter(|(part, _)| !(is_group && *part == Self::FrozenFiles)).min()
     }
 }
@@ -78,7 +78,7 @@ pub struct OpenEnd {
     pub are_all: bool,
     /// The kernel's functions in which it was blocked at the start, innermost first, where its call says too little.
     pub kernel: Vec<Box<str>>,
-    /// The file that it is to open, without its path.
+    /// The file to be opened, without its path.
     pub file: Option<Name>,
 }
 
@@ -91,8 +91,8 @@ pub struct OpenChain {
     pub last: Option<(Tid, Option<Hang>)>,
     /// The last wait is for a process in the chain, which waits already.
     pub is_circle: bool,
-    /// Nothing but a signal could end the circle: since the start each process in it, whose only thread waits, is the only
-    /// thing that could end the wait before.
+    /// Nothing but a signal could end the circle: since the start, each process in it has a single thread, which waits, and no
+    /// other process could end the wait before.
     pub is_deadlock: bool,
 }
 
@@ -151,8 +151,7 @@ fn is_alone(recorded: &Recorded, process: Tid) -> bool {
     threads.count() == 1
 }
 
-/// The only process able to end a wait, or the only one among several that waits for no other of them: a parent that waits for its
-/// child does nothing before.
+/// The only process able to end a wait. Among several, a parent waiting for its child does nothing before.
 fn only_process(recorded: &Recorded, open: &[Hang], wait: &OpenEnd, at: Stamp<Reference>) -> Option<Tid> {
     let [(_, processes)] = wait.ends.as_slice() else { return None };
     let waits_for_another = |process: Tid| {
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_processes_the_child_counts_if_the_other_waits_for_it() {
+    fn among_two_processes_the_child_counts_if_the_other_waits_for_it() {
         let trace = "
             thread waiter tid=5 blocked=interruptible call=1:1
             thread flock tid=10 blocked=interruptible call=61:0
@@ -452,7 +451,7 @@ mod tests {
 
     #[test]
     fn the_kernels_functions_say_for_what_a_wait_is_that_began_before_the_recording() {
-        let of = |text: &str| {
+        let part = |text: &str| {
             let functions: Vec<Box<str>> = text.split(' ').map(Box::from).collect();
             KernelPart::among(&functions)
         };
@@ -472,7 +471,7 @@ mod tests {
             ("pipe_read vfs_read ksys_read", None),
             ("", None),
         ] {
-            assert_eq!(of(functions), expected, "{functions}");
+            assert_eq!(part(functions), expected, "{functions}");
         }
         let waits = "kernel io_schedule blk_mq_get_tag";
         assert_eq!(words(TRACE, &[(20, waits)], 20), "20 Kernel(Device, 0) []");

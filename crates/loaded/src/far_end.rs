@@ -19,7 +19,7 @@ pub enum FarEndKind {
     Holder,
     /// There were too many descriptors to search.
     Unsearched,
-    /// They answer for a file system in user space, perhaps for the one that is asked.
+    /// They answer for file systems in user space, perhaps for the asked file system.
     Daemon,
     /// Something else could end the wait, too: it is not known what.
     Other,
@@ -36,9 +36,9 @@ pub struct FarEnds {
     pub ends: Vec<FarEnd>,
     /// The kernel's functions in which it was blocked, innermost first; none where the call says enough.
     pub kernel: Vec<Box<str>>,
-    /// The file that it was to open, without its path.
+    /// The file to be opened, without its path.
     pub file: Option<Name>,
-    /// No time-out could end the wait, and no process that is not among these: none can open a pipe without a name.
+    /// Neither a time-out nor another process could end the wait: none can open a pipe without a name.
     pub are_all: bool,
 }
 
@@ -69,7 +69,7 @@ impl FarEnds {
         let (argument, are_all) =
             argument.strip_suffix(" all").map_or((argument, false), |argument| (argument, true));
         let (call, argument) = (call.parse().ok()?, u64::from_str_radix(argument, 16).ok()?);
-        // A line that is not understood may be about another process.
+        // A line without a meaning here may be about another process.
         let (mut are_understood, mut kernel) = (true, Vec::new());
         let ends = lines.filter_map(|line| {
             if let Some(functions) = line.strip_prefix("kernel ") {

@@ -193,7 +193,7 @@ impl Process {
         opened::serves_files(&self.0)
     }
 
-    /// Whether it has an open file with a lock of `flock` on the file with this inode number.
+    /// Whether it has a `flock` lock on the file with this inode number.
     pub fn has_flock(&self, inode: u64) -> Result<bool, Error> {
         opened::has_flock(&self.0, inode)
     }

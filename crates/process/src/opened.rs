@@ -46,7 +46,7 @@ pub struct EpollMember {
     pub inode: u64,
 }
 
-/// The device of file systems in user space, as the kernel numbers it.
+/// The device for file systems in user space, as the kernel numbers it.
 const FUSE: (u32, u32) = (10, 229);
 
 /// Whether it answers for a file system in user space: it has `/dev/fuse` open.
@@ -78,8 +78,7 @@ pub(crate) fn object(directory: &Directory, number: u32) -> Option<OpenedObject>
     Some(OpenedObject { is_socket, device: found.st_dev, inode: found.st_ino })
 }
 
-/// Whether a descriptor's open file has a lock of `flock` on the file with this inode number, on any device. The open file
-/// may be another process's too.
+/// Whether a descriptor has a `flock` lock on the file with this inode number, on any device. Another process may have it, too.
 pub(crate) fn has_flock(directory: &Directory, inode: u64) -> Result<bool, Error> {
     let has_file = |number: &u32| {
         statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty())
@@ -90,7 +89,7 @@ pub(crate) fn has_flock(directory: &Directory, inode: u64) -> Result<bool, Error
         .any(|number| directory.read(&format!("fdinfo/{number}")).is_ok_and(|text| flocks(&text, inode))))
 }
 
-/// Whether a description of a descriptor lists such a lock: `lock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF`.
+/// Whether a descriptor's description lists such a lock: `lock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF`.
 fn flocks(text: &[u8], inode: u64) -> bool {
     text.split(|&byte| byte == b'\n').any(|line| {
         let line = String::from_utf8_lossy(line);

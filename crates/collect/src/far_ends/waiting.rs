@@ -22,7 +22,7 @@ pub(super) enum Awaited {
     Answer(OpenedObject, bool),
     /// A file's lock.
     Lock,
-    /// A process that opens the other end of a FIFO, for writing (`true`) or for reading.
+    /// A process to open the FIFO's other end, for writing (`true`) or for reading.
     Partner(bool),
     /// The answer of a file system in user space.
     Daemon,
@@ -49,18 +49,18 @@ pub(super) struct BlockedCall {
     pub(super) has_time_out: bool,
 }
 
-/// A thread that waits for something which another process, or a part of the kernel, can give.
+/// A thread waiting for something which another process, or a part of the kernel, can give.
 pub(super) struct Waiting {
     pub(super) tid: u32,
     pub(super) call: BlockedCall,
     pub(super) awaited: Vec<Awaited>,
-    /// The kernel's functions in which it is blocked, innermost first, where the call does not say what it waits for.
+    /// The kernel's functions in which it is blocked, innermost first, where the call says too little.
     pub(super) kernel: Vec<String>,
-    /// The file that it opens, without its path.
+    /// The file to be opened, without its path.
     pub(super) file: Option<Vec<u8>>,
 }
 
-/// The process's threads that wait for such things.
+/// The process's threads waiting for such things.
 pub(super) fn waits(process: &Process) -> Vec<Waiting> {
     let waits = process.tasks().unwrap_or_default().into_iter().filter_map(|tid| {
         let task = process.task(tid).ok()?;
@@ -89,8 +89,8 @@ pub(super) fn waits(process: &Process) -> Vec<Waiting> {
     waits.collect()
 }
 
-/// Whether a blocked call without a known end may wait for a file system or a device: not those that wait for other
-/// threads, for a time, or for any event.
+/// Whether a blocked call without a known end may wait for a file system or a device: not for other threads, for a time, or for
+/// any event.
 const fn may_be_for_files(call: u32) -> bool {
     !matches!(
         call,
@@ -103,13 +103,13 @@ const fn may_be_for_files(call: u32) -> bool {
     )
 }
 
-/// The file that a call opens.
+/// A file to be opened.
 struct Opens {
     reads: bool,
     name: Option<Vec<u8>>,
 }
 
-/// The file that `open` and `openat` are to open; `None` for other calls. The file system is not touched: it may hang.
+/// The file in `open` and `openat`; `None` for other calls. The file system is not touched: it may hang.
 fn opens(process: &Process, text: &str) -> Option<Opens> {
     const MAX_PATH: usize = 4096;
     let words: Vec<&str> = text.split_whitespace().collect();
