@@ -21,7 +21,6 @@ enum { EINTR = 4, EAGAIN = 11, EACCES = 13, ETIMEDOUT = 110, EALREADY = 114, EIN
 enum { SYS_connect = 42, SYS_bind = 49, SYS_getsockopt = 55, SYS_wait4 = 61, SYS_kill = 62, SYS_fcntl = 72, SYS_flock = 73,
        SYS_tgkill = 234 };
 enum { SOL_SOCKET = 1, SO_ERROR = 4 };
-enum { AF_UNIX = 1 };
 enum { WNOHANG = 1 };
 
 #define MAX_PATH 4096

@@ -367,6 +367,7 @@ struct net_device {
 };
 
 struct sk_buff {
+	struct sock *sk;
 	struct net_device *dev;
 	unsigned int len;
 	__be16 protocol;
@@ -381,6 +382,8 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
@@ -392,10 +395,16 @@ struct socket_wq {
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
+	__u16 sk_type;
 	struct socket_wq *sk_wq;
+	struct socket *sk_socket;
+	__u32 sk_ack_backlog;
+	__u32 sk_max_ack_backlog;
+	atomic_t sk_drops;
 };
 
 struct socket {
+	struct file *file;
 	struct sock *sk;
 };
 
@@ -577,6 +586,7 @@ enum bpf_func_id { BPF_FUNC_loop = 181 };
 #define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 #define ETH_P_IP 0x0800

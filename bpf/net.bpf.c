@@ -49,6 +49,15 @@ _Static_assert(sizeof(struct headers4) % 8 == 0 && sizeof(struct headers6) % 8 =
 /* The window of a SYN, FIN or RST says nothing. */
 enum { TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
 
+/* Sockets' states. */
+enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };
+
+struct tcp_sock {
+	__u32 snd_sml;
+	__u32 mss_cache;
+	__u8 nonagle : 4;
+} __attribute__((preserve_access_index));
+
 struct transport {
 	__u32 ports;
 	__be32 seq, ack;
@@ -93,6 +102,29 @@ static __always_inline bool read_words(__u64 *words, const int count, const unsi
 	for (i = 0; i < count; i++)
 		words[i] = word_at(from + i * sizeof(*words));
 	return true;
+}
+
+/* A tcp_sock's member: a load if the kernel lets us name the type, otherwise a kernel call. */
+#define READ_TCP(sk, member)                                                                                                   \
+	(bpf_ksym_exists(bpf_rdonly_cast) ? bpf_core_cast(sk, struct tcp_sock)->member                                         \
+					  : BPF_CORE_READ((struct tcp_sock *)(sk), member))
+
+/*
+ * Whether Nagle's algorithm held this data back, which leaves in an interrupt. Linux has it in Minshall's form: without
+ * TCP_NODELAY and TCP_CORK (0 in `nonagle`), less than a segment waits while another small segment is not acknowledged. So
+ * small data directly behind a small segment waited for an acknowledgement, if perhaps for more. Sockets without a tcp_sock,
+ * half-open, closed and raw, have other states.
+ */
+static __always_inline bool is_held_back(struct sk_buff *skb, __u32 seq, __u32 len)
+{
+	struct sock *sk = skb->sk;
+	__u8 state;
+
+	if (!sk)
+		return false;
+	state = sk->__sk_common.skc_state;
+	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && READ_TCP(sk, snd_sml) == seq &&
+	       len < READ_TCP(sk, mss_cache) && !BPF_CORE_READ_BITFIELD_PROBED((struct tcp_sock *)sk, nonagle);
 }
 
 static __always_inline int packet(struct sk_buff *skb, __u8 direction, const unsigned char *network)
@@ -174,6 +206,9 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 	r->h.tid = current_tid_by_loads();
 	r->flow = flow;
 	r->len = skb->len > header_len ? skb->len - header_len : 0;
+	if (direction == WP_OUT && t.protocol == IPPROTO_TCP && r->len && context_of(sched) &&
+	    is_held_back(skb, r->seq, r->len))
+		r->tcp_flags |= WP_HELD_BACK;
 	r->netns = skb->dev->nd_net.net->ns.inum;
 	r->direction = direction;
 	r->spare = 0;

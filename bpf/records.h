@@ -220,7 +220,9 @@ _Static_assert(sizeof(struct wp_current) == 16, "current");
 
 enum wp_direction { WP_OUT = 0, WP_IN = 1 };
 
-#define WP_WINDOW_CLOSED 0x8000 /* in tcp_flags, which has 12 bits: the sender takes no more data */
+/* In tcp_flags, which has 12 bits. */
+#define WP_WINDOW_CLOSED 0x8000 /* the sender takes no more data */
+#define WP_HELD_BACK 0x4000	/* Nagle's algorithm held back this data, which left in an interrupt */
 
 struct wp_packet {
 	struct wp_header h;

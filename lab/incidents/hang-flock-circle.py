@@ -3,9 +3,8 @@
 # ask: record -p $pid -d 2
 # who: ledger
 # says: deadlock
-# short: they wait for each other
 # json: open_chains.waits tid=$pid call=flock
-# json: open_chains circle=true
+# json: open_chains deadlock=true
 # twin: ledger
 # twin: deadlock
 # twin: each other

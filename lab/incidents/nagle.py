@@ -1,7 +1,7 @@
 # cause: write, write, read without TCP_NODELAY: the second write waits for a delayed acknowledgement
 # size: $long s
 # ask: record -- $0
-# who: $port
+# who: 127.0.0.1:$writer
 # says: delayed
 # never: sleeping
 # json: segments call=recvfrom cause.from~:$port
@@ -24,4 +24,4 @@ for request in range(20):
     client.recv(6)
     long += time.monotonic() - began
 with open(os.environ["PLANTED"], "a") as planted:
-    print("port", listener.getsockname()[1], "\nlong", long, "\ntwin", long, file=planted)
+    print("port", listener.getsockname()[1], "\nwriter", client.getsockname()[1], "\nlong", long, "\ntwin", long, file=planted)

@@ -1,64 +1,72 @@
 //! The processes able to end the waits in which the asked processes already are: those at the other end of a pipe, of a
-//! FIFO or of a connection within this host, and the holder of a file's lock.
+//! FIFO, of a unix socket or of a connection within this host, and the holder of a file's lock.
 //!
 //! Read once, at the start, while this process still has the rights: a wait that goes on to the end has no event. One
-//! pass over all processes' descriptors finds all the ends. It takes a microsecond for each descriptor, is given up
-//! when it took [`MAX_CPU`], and changes nothing in any process.
+//! pass over all processes' descriptors finds all the ends, and where a unix socket is awaited, a second one. It takes a
+//! microsecond for each descriptor, is given up when it took [`MAX_CPU`], and changes nothing in any process.
 
+mod waiting;
+
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use wakepath_event::NameSpace;
 use wakepath_process::{OpenedObject, Process, processes};
 
+use crate::file_locks::{FileLock, awaited_lock};
 use crate::names::Name;
+use crate::sockets::OpenSocket;
+use waiting::{Awaited, Waiting, waits};
 
 /// The CPU time after which the search is given up.
 const MAX_CPU: Duration = Duration::from_millis(200);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
-/// The descriptors that are read of a set for poll.
-const MAX_POLLED: u64 = 16;
 
-/// Something that another process can give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaited {
-    /// Bytes in a pipe.
-    Bytes(OpenedObject),
-    /// Room in a pipe.
-    Room(OpenedObject),
-    /// Anything on a socket.
-    Answer(OpenedObject),
-    /// A file's lock.
-    Lock,
-}
+/// All processes' unix sockets, searched at the first call; `None` if the search was given up.
+type UnixSockets<'a> = &'a dyn Fn() -> Option<&'a [OpenSocket]>;
 
 /// The far ends of the waits in which these processes are, and of the waits of the processes there.
-pub(crate) fn far_ends(targets: &[u32]) -> Vec<Name> {
+///
+/// `sockets` finds all processes' sockets within a time, if it can.
+pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec<OpenSocket>>) -> Vec<Name> {
     let began = cpu_time();
     let mut names = Vec::new();
     let mut asked: Vec<u32> = targets.to_vec();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut table = None;
+    let unix = LazyCell::new(|| {
+        let found = sockets(MAX_CPU.saturating_sub(cpu_time().saturating_sub(began)))?;
+        Some(found.into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>())
+    });
     while let Some(pid) = asked.pop() {
         if seen.len() >= MAX_PROCESSES || !seen.insert(pid) {
             continue;
         }
         let Ok(process) = Process::open(pid) else { continue };
         asked.extend(process.children());
-        for (tid, call, awaited) in waits(&process) {
+        for Waiting { tid, call, awaited, kernel, file } in waits(&process) {
             // Most processes wait for nothing that another process gives: then nothing is searched.
-            let table =
-                table.get_or_insert_with(|| Table::read(|| cpu_time().saturating_sub(began) > MAX_CPU));
-            let lines: Vec<String> = match table {
-                None => vec![String::from("unsearched")],
-                Some(table) => {
-                    awaited.iter().filter_map(|one| table.far_end(&process, *one, &mut asked)).collect()
-                }
+            let is_enough = || cpu_time().saturating_sub(began) > MAX_CPU;
+            let (lines, are_all) = match &awaited[..] {
+                [] => (Vec::new(), false),
+                _ => match table.get_or_insert_with(|| Table::read(is_enough)) {
+                    None => (vec![String::from("unsearched")], false),
+                    Some(table) => table.lines(&process, &awaited, &|| unix.as_deref(), &mut asked),
+                },
             };
+            let kernel = (!kernel.is_empty()).then(|| format!("kernel {}", kernel.join(" ")));
+            let lines: Vec<String> = lines.into_iter().chain(kernel).collect();
             if !lines.is_empty() {
-                let text = format!("call {} {:#x}\n{}", call.0, call.1, lines.join("\n"));
-                names.push((NameSpace::FarEnd, tid.into(), text.into_bytes().into()));
+                let all = if call.has_time_out || !are_all { "" } else { " all" };
+                let text = format!("call {} {:#x}{all}\n{}", call.number, call.argument, lines.join("\n"));
+                let mut text = text.into_bytes();
+                if let Some(file) = file {
+                    text.push(0);
+                    text.extend(file);
+                }
+                names.push((NameSpace::FarEnd, tid.into(), text.into()));
             }
         }
     }
@@ -71,77 +79,29 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A system call's number and first argument.
-type BlockedCall = (u32, u64);
-
-/// The process's threads that wait for something which another process can give, with their calls.
-fn waits(process: &Process) -> Vec<(u32, BlockedCall, Vec<Awaited>)> {
-    let waits = process.tasks().unwrap_or_default().into_iter().filter_map(|tid| {
-        let text = process.task(tid).and_then(|task| task.system_call()).ok()?;
-        let (call, awaited) = awaited(process, &text)?;
-        (!awaited.is_empty()).then_some((tid, call, awaited))
-    });
-    waits.collect()
-}
-
-/// The things for which a blocked call waits, from its number and arguments as the kernel writes them: `7 0x7ffd1c 0x2 0x3e8`.
-fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)> {
-    let mut words = text.split_whitespace();
-    let number: u32 = words.next()?.parse().ok()?;
-    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (first, second) = (argument()?, argument()?);
-    let object = |reads: bool| -> Vec<Awaited> {
-        let object = u32::try_from(first).ok().and_then(|fd| process.object(fd));
-        object.into_iter().map(|object| on_object(object, reads)).collect()
-    };
-    let awaited = match number {
-        // read, readv, recvfrom, recvmsg; write, writev, sendto, sendmsg.
-        0 | 19 | 45 | 47 => object(true),
-        1 | 20 | 44 | 46 => object(false),
-        // flock; fcntl with F_SETLKW and F_OFD_SETLKW.
-        73 => vec![Awaited::Lock],
-        72 if second == 7 || second == 38 => vec![Awaited::Lock],
-        // poll and ppoll.
-        7 | 271 => polled(process, first, second.min(MAX_POLLED)),
-        _ => Vec::new(),
-    };
-    Some(((number, first), awaited))
-}
-
-const fn on_object(object: OpenedObject, reads: bool) -> Awaited {
-    match (object.is_socket, reads) {
-        (true, _) => Awaited::Answer(object),
-        (false, true) => Awaited::Bytes(object),
-        (false, false) => Awaited::Room(object),
-    }
-}
-
-/// The pipes and sockets in an array of `struct pollfd` in the process's memory.
-fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
-    const POLLIN: u16 = 1;
-    const BYTES: u64 = 8;
-    let mut bytes = vec![0; (count * BYTES) as usize];
-    let read = process.memory().ok().and_then(|memory| memory.read(array, &mut bytes).ok());
-    let entries = bytes.chunks_exact(BYTES as usize).filter(|_| read.is_some());
-    let found = entries.filter_map(|entry| {
-        let fd = u32::from_ne_bytes(entry[..4].try_into().ok()?);
-        let events = u16::from_ne_bytes(entry[4..6].try_into().ok()?);
-        Some(on_object(process.object(fd)?, events & POLLIN != 0))
-    });
-    found.collect()
-}
-
 /// All processes' pipes and sockets.
-struct Table {
+struct Table<E> {
     /// The processes and descriptors that have an object open.
     open: HashMap<OpenedObject, Vec<(u32, u32)>>,
     /// The kernel's list of locks.
     locks: String,
+    /// The device of all pipes without a name: no process can open them.
+    pipes: Option<u64>,
+    /// Says when a search has to be given up.
+    is_enough: E,
 }
 
-impl Table {
+/// The processes able to give an awaited thing.
+struct FarEnd {
+    kind: &'static str,
+    processes: BTreeSet<u32>,
+    /// No other process can, nor can another get to it.
+    are_all: bool,
+}
+
+impl<E: Fn() -> bool> Table<E> {
     /// `None` if `is_enough` says so first.
-    fn read(is_enough: impl Fn() -> bool) -> Option<Self> {
+    fn read(is_enough: E) -> Option<Self> {
         let mut open: HashMap<OpenedObject, Vec<(u32, u32)>> = HashMap::new();
         for pid in processes() {
             if is_enough() {
@@ -153,30 +113,104 @@ impl Table {
                 open.entry(one.object).or_default().push((pid, one.number));
             }
         }
-        Some(Self { open, locks: std::fs::read_to_string("/proc/locks").unwrap_or_default() })
+        let pipe = std::io::pipe().ok().and_then(|(reader, _)| rustix::fs::fstat(reader).ok());
+        let pipes = pipe.map(|pipe| pipe.st_dev);
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        Some(Self { open, locks, pipes, is_enough })
     }
 
-    /// A line about the processes that could end the wait: `writers 31757 31760`. They are added to `asked`.
-    fn far_end(&self, process: &Process, awaited: Awaited, asked: &mut Vec<u32>) -> Option<String> {
-        let (kind, found) = match awaited {
-            Awaited::Bytes(pipe) => ("writers", self.ends(pipe, |access| access.writes)),
-            Awaited::Room(pipe) => ("readers", self.ends(pipe, |access| access.reads)),
-            Awaited::Answer(socket) => {
-                let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
-                let (kind, inode) = peer(&tables, socket.inode)?;
-                (kind, self.holders(OpenedObject { inode, ..socket }))
-            }
-            Awaited::Lock => {
-                let (holder, inode) = lock_holder(&self.locks, process.pid())?;
-                // The kernel names the process by which the lock was taken: it may have ended, and left the lock to a child.
-                // Its number may belong to another process by now.
-                let has_it = Process::open(holder).and_then(|holder| holder.has_inode(inode));
-                has_it.unwrap_or(false).then_some(("holder", BTreeSet::from([holder])))?
-            }
+    /// A line for each awaited thing about the processes that could end the wait, which are added to `asked`; and a line
+    /// `other`, if there is more. None if no such process is known. Also whether no other process could end the wait.
+    fn lines(
+        &self,
+        process: &Process,
+        awaited: &[Awaited],
+        unix: UnixSockets<'_>,
+        asked: &mut Vec<u32>,
+    ) -> (Vec<String>, bool) {
+        let far_ends = awaited.iter().map(|one| self.far_end(process, *one, unix));
+        let far_ends: Vec<Option<FarEnd>> = far_ends.collect();
+        let are_all = far_ends.iter().all(|end| end.as_ref().is_some_and(|end| end.are_all));
+        let has_other = far_ends.iter().any(Option::is_none);
+        // `writers 31757 31760`
+        let line = |FarEnd { kind, processes, .. }: FarEnd| {
+            asked.extend(&processes);
+            processes.iter().fold(String::from(kind), |line, pid| format!("{line} {pid}"))
         };
-        asked.extend(&found);
-        let pids: String = found.iter().map(|pid| format!(" {pid}")).collect();
-        Some(format!("{kind}{pids}"))
+        let mut lines: Vec<String> = far_ends.into_iter().flatten().map(line).collect();
+        if has_other && !lines.is_empty() {
+            lines.push(String::from("other"));
+        }
+        (lines, are_all)
+    }
+
+    /// The processes able to give an awaited thing.
+    fn far_end(&self, process: &Process, awaited: Awaited, unix: UnixSockets<'_>) -> Option<FarEnd> {
+        let in_pipe = |kind, pipe: OpenedObject, processes| {
+            let are_all = self.pipes == Some(pipe.device);
+            FarEnd { kind, processes, are_all }
+        };
+        let unsearched = || FarEnd { kind: "unsearched", processes: BTreeSet::new(), are_all: false };
+        Some(match awaited {
+            Awaited::Bytes(pipe) => in_pipe("writers", pipe, self.ends(pipe, |access| access.writes)),
+            Awaited::Room(pipe) => in_pipe("readers", pipe, self.ends(pipe, |access| access.reads)),
+            Awaited::Answer(socket, reads) => {
+                let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
+                let (kind, processes) = match peer(&tables, socket.inode) {
+                    Some((kind, inode)) => (kind, self.holders(OpenedObject { inode, ..socket })),
+                    None => match unix() {
+                        Some(sockets) => unix_peer(sockets, socket.inode, reads)?,
+                        None => return Some(unsearched()),
+                    },
+                };
+                FarEnd { kind, processes, are_all: false }
+            }
+            Awaited::Other => return None,
+            // A process with the other end would have ended the wait.
+            Awaited::Partner(writes) => {
+                let kind = if writes { "writers" } else { "readers" };
+                FarEnd { kind, processes: BTreeSet::new(), are_all: false }
+            }
+            Awaited::Daemon => FarEnd { kind: "daemon", processes: self.file_servers()?, are_all: false },
+            Awaited::Lock => self.lock_holder(awaited_lock(&self.locks, process.pid())?)?,
+        })
+    }
+
+    /// The processes with a lock.
+    fn lock_holder(&self, lock: FileLock) -> Option<FarEnd> {
+        // The kernel names the process by which the lock was taken: perhaps it ended, and left the lock to a child.
+        // Its number may belong to another process by now.
+        let (named, inode) = (lock.process, lock.inode);
+        let has_it = || Process::open(named).and_then(|holder| holder.has_inode(inode)).unwrap_or(false);
+        let (processes, are_all) = match self.flock_holders(inode).filter(|_| lock.is_flock) {
+            Some(holders) if !holders.is_empty() => (holders, true),
+            // A record lock belongs to a process.
+            _ => (has_it().then_some(BTreeSet::from([named]))?, !lock.is_flock),
+        };
+        Some(FarEnd { kind: "holder", processes, are_all })
+    }
+
+    /// The processes with a `flock` lock; `None` if the search is given up.
+    fn flock_holders(&self, inode: u64) -> Option<BTreeSet<u32>> {
+        self.all(|process| process.has_flock(inode).unwrap_or(false))
+    }
+
+    /// The processes serving file systems in user space; `None` if the search is given up.
+    fn file_servers(&self) -> Option<BTreeSet<u32>> {
+        self.all(|process| process.serves_files().unwrap_or(false))
+    }
+
+    fn all(&self, is_one: impl Fn(&Process) -> bool) -> Option<BTreeSet<u32>> {
+        let mut found = BTreeSet::new();
+        for pid in processes() {
+            if (self.is_enough)() {
+                return None;
+            }
+            if Process::open(pid).is_ok_and(|process| is_one(&process)) {
+                found.insert(pid);
+            }
+        }
+        Some(found)
     }
 
     fn holders(&self, object: OpenedObject) -> BTreeSet<u32> {
@@ -238,52 +272,29 @@ fn peer(tables: &[Vec<u8>; 2], inode: u64) -> Option<(&'static str, u64)> {
     all.iter().find(listens_there).map(|listener| ("listener", listener.inode))
 }
 
-/// The process by which the lock was taken for which `waiter` waits, and the file's inode number, in the kernel's list: a
-/// waiter's line has an arrow, and the holder's line the same number before it. `None` if the process waits for none, or
-/// for several.
-fn lock_holder(locks: &str, waiter: u32) -> Option<(u32, u64)> {
-    // `2: -> FLOCK ADVISORY WRITE 31396 fe:00:3932 0 EOF`; the holder's line has no arrow.
-    let rows = locks.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let number = words.next()?;
-        let rest: Vec<&str> = words.collect();
-        let waits = rest.first() == Some(&"->");
-        let pid: i64 = rest.get(usize::from(waits) + 3)?.parse().ok()?;
-        let inode: u64 = rest.get(usize::from(waits) + 4)?.rsplit(':').next()?.parse().ok()?;
-        Some((number, waits, pid, inode))
-    });
-    let rows: Vec<_> = rows.collect();
-    let mut own = rows.iter().filter(|(_, waits, pid, _)| *waits && *pid == i64::from(waiter));
-    let (Some((number, ..)), None) = (own.next(), own.next()) else { return None };
-    let (.., pid, inode) = rows.iter().find(|(other, waits, ..)| other == number && !waits)?;
-    Some((u32::try_from(*pid).ok()?, *inode))
+/// The processes at a unix socket's other end: for bytes its senders, else its receiver. For a connection that no process
+/// has accepted yet, those with the listening socket. `None` if anybody may send to it, or if nothing is known.
+fn unix_peer(sockets: &[OpenSocket], inode: u64, reads: bool) -> Option<(&'static str, BTreeSet<u32>)> {
+    const DATAGRAM: u8 = 2;
+    let own = sockets.iter().find(|socket| socket.inode == inode)?;
+    let those = |is_one: &dyn Fn(&OpenSocket) -> bool| -> BTreeSet<u32> {
+        sockets.iter().filter(|socket| is_one(socket)).map(|socket| socket.process).collect()
+    };
+    if own.protocol == DATAGRAM && reads {
+        let senders = those(&|other| other.peer_inode == inode);
+        return (own.address == 0 && !senders.is_empty()).then_some(("peer", senders));
+    }
+    if own.peer_inode != 0 {
+        return Some(("peer", those(&|other| other.inode == own.peer_inode)));
+    }
+    // A connection that waits to be accepted has the listening socket's name.
+    let listens = |other: &OpenSocket| other.listens() && other.address == own.peer_address;
+    (own.peer_address != 0).then(|| ("listener", those(&listens)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lock_has_the_holder_whose_line_has_the_waiters_number() {
-        let locks = "1: FLOCK  ADVISORY  WRITE 600 fe:00:1 0 EOF\n\
-                     2: POSIX  ADVISORY  WRITE 700 fe:00:2 0 EOF\n\
-                     2: -> POSIX  ADVISORY  WRITE 701 fe:00:2 0 9\n\
-                     2: -> POSIX  ADVISORY  READ 702 fe:00:2 0 9\n\
-                     3: OFDLCK ADVISORY  WRITE -1 fe:00:3 0 EOF\n\
-                     3: -> OFDLCK ADVISORY  WRITE 703 fe:00:3 0 EOF\n\
-                     4: FLOCK  ADVISORY  WRITE 800 fe:00:4 0 EOF\n\
-                     4: -> FLOCK  ADVISORY  WRITE 701 fe:00:4 0 EOF\n";
-        let holder = |waiter| lock_holder(locks, waiter);
-        assert_eq!([holder(702), holder(700), holder(600), holder(9)], [Some((700, 2)), None, None, None]);
-        assert_eq!(holder(703), None, "an open-file lock names no process");
-        assert_eq!(holder(701), None, "two of its threads wait");
-        assert_eq!(lock_holder("x\n1:\n2: ->\n", 1), None);
-        assert_eq!(
-            lock_holder("5: -> FLOCK ADVISORY WRITE 901 fe:00:5 0 EOF\n", 901),
-            None,
-            "it ended meanwhile"
-        );
-    }
 
     #[test]
     fn a_connection_within_the_host_has_a_peer_or_the_listener_that_did_not_accept_it() {
@@ -311,6 +322,61 @@ mod tests {
         assert_eq!(peer(&tables, 12), Some(("listener", 22)), "nobody has accepted it");
         assert_eq!([peer(&tables, 13), peer(&tables, 22), peer(&tables, 99)], [None; 3]);
         assert_eq!(peer(&[b"\xff".to_vec(), b"a\nb c d e\n".to_vec()], 11), None);
+    }
+
+    #[test]
+    fn a_unix_socket_has_the_processes_at_its_other_end_or_those_that_listen_for_it() {
+        // Process, inode, the other end's inode, name, the other end's name, type, whether it listens.
+        let sockets = [
+            (1, 10, 11, 0, 0, 1, false),
+            (2, 11, 10, 0, 0, 1, false),
+            (3, 11, 10, 0, 0, 1, false),
+            (4, 20, 0, 0, 77, 1, false),
+            (5, 21, 0, 77, 0, 1, true),
+            (6, 22, 11, 77, 0, 1, false),
+            (7, 30, 31, 0, 0, 2, false),
+            (8, 31, 0, 88, 0, 2, false),
+            (9, 32, 33, 0, 0, 2, false),
+            (10, 33, 32, 0, 0, 2, false),
+            (11, 40, 0, 0, 0, 1, false),
+            (12, 50, 0, 99, 0, 1, true),
+        ];
+        let sockets = sockets.map(|(process, inode, peer, name, peer_name, kind, listens)| {
+            OpenSocket::unix(process, inode, (peer, peer_name), name, kind, listens)
+        });
+        let of = |inode, reads| {
+            unix_peer(&sockets, inode, reads)
+                .map(|(kind, found)| (kind, found.into_iter().collect::<Vec<_>>()))
+        };
+        assert_eq!(of(10, true), Some(("peer", vec![2, 3])), "two have it open");
+        assert_eq!(of(11, false), Some(("peer", vec![1])), "the connection's own end alone");
+        assert_eq!(of(20, true), Some(("listener", vec![5])), "not the accepted one with that name");
+        assert_eq!(of(30, false), Some(("peer", vec![8])), "room at a datagram's receiver");
+        assert_eq!(of(31, true), None, "anybody may send to a name");
+        assert_eq!((of(32, true), of(30, true)), (Some(("peer", vec![10])), None));
+        assert_eq!((of(40, true), of(99, true)), (None, None), "not connected, not known");
+    }
+
+    #[test]
+    fn something_without_a_known_end_stands_beside_the_ends_and_not_alone() {
+        let own = Process::own().expect("this process");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let table = Table::read(|| false).expect("a table");
+        let object = |fd: i32| own.object(fd as u32).expect("a pipe");
+        let pid = std::process::id();
+        let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
+        let searched = || panic!("a pipe is no unix socket");
+        let lines = |awaited: &[Awaited]| table.lines(&own, awaited, &searched, &mut Vec::new());
+        assert_eq!(lines(&[pipe]), (vec![format!("writers {pid}")], true));
+        let with_other = vec![format!("writers {pid}"), String::from("other")];
+        assert_eq!(lines(&[Awaited::Other, pipe]), (with_other, false));
+        assert_eq!(lines(&[Awaited::Other]), (vec![], false));
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let socket = Awaited::Answer(object(std::os::fd::AsRawFd::as_raw_fd(&socket)), true);
+        let lines = |found: Option<&[OpenSocket]>| table.lines(&own, &[socket], &|| found, &mut Vec::new());
+        assert_eq!(lines(None), (vec![String::from("unsearched")], false));
+        assert_eq!(lines(Some(&[])), (vec![], false));
+        drop(writer);
     }
 
     #[test]

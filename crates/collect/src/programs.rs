@@ -3,13 +3,15 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, ProgramAttachType, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramAttachType, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
 use wakepath_functions::Runtime;
 
+use crate::clocks;
 use crate::contexts::{OpenSpanWatch, OpenSpans, Words};
 use crate::error::Error;
 use crate::goroutines::{self, GoFound, GoProbes, GoRefused, Way};
@@ -24,6 +26,7 @@ use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
 use crate::skips::Skipped;
+use crate::sockets::OpenSocket;
 use crate::steal;
 use crate::unwind_rules::UnwindRules;
 
@@ -325,7 +328,8 @@ impl<'obj> Programs<'obj> {
                             .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
                     }
                 }
-                "iter/task" | "iter.s/task" | "uprobe" | "uretprobe" | "fentry" | "fexit" => {}
+                "iter/task" | "iter.s/task" | "iter/task_file" | "uprobe" | "uretprobe" | "fentry"
+                | "fexit" => {}
                 _ => match program.attach() {
                     Ok(link) => self.links.push(link),
                     Err(source) if REQUIRED.contains(&name.as_str()) => {
@@ -402,6 +406,17 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn dying(&self) -> Vec<u64> {
         let starts = run_iterator(self.skeleton.object(), "dying").unwrap_or_default();
         starts.as_chunks().0.iter().map(|start| u64::from_ne_bytes(*start)).collect()
+    }
+
+    /// All processes' open sockets; `None` if that takes longer than `time`, or the kernel refuses.
+    pub(crate) fn sockets(&self, time: Duration) -> Option<Vec<OpenSocket>> {
+        let map = &self.skeleton.maps.search_until;
+        let (key, until) = (0_u32.to_ne_bytes(), clocks::now().ns().saturating_add(time.as_nanos() as u64));
+        map.update(&key, &until.to_ne_bytes(), MapFlags::ANY).ok()?;
+        let found = run_iterator(self.skeleton.object(), "sockets").ok()?;
+        let left = map.lookup(&key, MapFlags::ANY).ok()??;
+        // It gives up by taking the time away.
+        (word(&left, 0) == until).then(|| OpenSocket::read_all(&found))
     }
 
     /// The counts of our programs' runs that the kernel skipped so far.

@@ -37,6 +37,7 @@ use crate::scheduling::Schedulings;
 use crate::scripts::{Scripts, holds_arguments};
 use crate::signals::Signals;
 use crate::skips::Skips;
+use crate::sockets::Sockets;
 use crate::stack_copy::StackCopy;
 use crate::unwinder::{Spaces, Unwinder, learn_own_stacks};
 use crate::watch::{EndReason, Watch, pidfd};
@@ -182,6 +183,7 @@ pub fn record(
         scripts: Scripts::default(),
         schedulings: Schedulings::default(),
         skips: Skips::default(),
+        sockets: Sockets::default(),
         limits: AllLimits::default(),
         stacks,
         last_check: clocks::now(),
@@ -191,7 +193,8 @@ pub fn record(
     session.begin(options, held.as_ref())?;
     // A flight recorder keeps windows that begin long after this.
     if place.is_some() {
-        session.add_names(far_ends(&options.targets));
+        let ends = far_ends(&options.targets, |time| session.programs.sockets(time));
+        session.add_names(ends);
     }
     let named = goroutines::all_reasons(&go.probed).collect();
     session.add_names(named);
@@ -294,6 +297,8 @@ struct Session<'a, 'obj> {
     schedulings: Schedulings,
     /// The programs' skip counts at the last looks.
     skips: Skips,
+    /// The far ends of connections within this host.
+    sockets: Sockets,
     limits: AllLimits,
     /// Whether stacks are taken.
     stacks: bool,
@@ -384,6 +389,8 @@ impl Session<'_, '_> {
             if Instant::now() >= next_look {
                 next_look = Instant::now() + LOOK_INTERVAL;
                 self.look_for_skips();
+                let ends = self.sockets.look(&self.programs);
+                self.add_names(ends);
             }
             if Instant::now() >= next_check {
                 next_check += CHECK_INTERVAL;
@@ -418,6 +425,8 @@ impl Session<'_, '_> {
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         // Detaching causes interrupts of its own, which no program sees any more.
         self.add_costs();
+        let ends = self.sockets.finish(&self.programs);
+        self.add_names(ends);
         while !self.go.is_over() {
             std::thread::sleep(DYING_INTERVAL);
             self.drain_rings();
@@ -520,6 +529,7 @@ impl Session<'_, '_> {
             }
             self.unwinder.see(&record);
             self.go.see(&record);
+            self.sockets.see(&record);
             let names = self.limits.see(&record);
             self.add_names(names);
             let record = match StackCopy::new(record) {

@@ -408,7 +408,7 @@ fn sent_by_timer(
             trust,
         });
     } else if let Some((sent, None)) = first.filter(|&(first, _)| from < first)
-        && purpose == TimerPurpose::Acknowledgement
+        && matches!(purpose, TimerPurpose::Acknowledgement | TimerPurpose::Nagle)
     {
         // The sender of the acknowledged bytes is not known.
         let cause = Cause::Network { flow: None };
@@ -420,7 +420,9 @@ fn sent_by_timer(
         });
     }
     let basis = match purpose {
-        TimerPurpose::Acknowledgement => Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured),
+        TimerPurpose::Acknowledgement | TimerPurpose::Nagle => {
+            Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured)
+        }
         TimerPurpose::WindowProbe => Trust::By(Rule::WindowProbe).basis(Basis::Measured),
         _ => trust.basis(Basis::Measured),
     };
@@ -428,7 +430,7 @@ fn sent_by_timer(
     // until the timer expired.
     let kind = match purpose {
         TimerPurpose::Syn { .. } | TimerPurpose::Data | TimerPurpose::WindowProbe => SegmentKind::Network,
-        TimerPurpose::Acknowledgement | TimerPurpose::Other => SegmentKind::Timer,
+        TimerPurpose::Acknowledgement | TimerPurpose::Nagle | TimerPurpose::Other => SegmentKind::Timer,
     };
     let cause = Cause::SentByTimer { flow, purpose };
     parts.push(WaitPart::Other { to: at, kind, cause, basis });

@@ -45,7 +45,10 @@ pub struct Overview<'r> {
 impl Overview<'_> {
     /// The most important finding about these threads.
     pub fn headline(&self) -> ThreadsHeadline {
-        threads_headline(&self.open)
+        match self.chains.first() {
+            Some(chain) if chain.is_deadlock => ThreadsHeadline::Deadlocked,
+            _ => threads_headline(&self.open),
+        }
     }
 
     /// The thread to ask about first.

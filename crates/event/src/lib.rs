@@ -463,11 +463,15 @@ pub enum NameSpace {
     /// `cpus 0-1,3` if it may run on these alone, with `by affinity` or `by cpuset /shop` where that is known. Ordinary
     /// threads have none. Key 0, with an empty name: all threads were looked at until here.
     Scheduling = 19,
+    /// Key: a flow's id, within the host. Name: the processes with its receiving socket at the record's time: `connected 912`,
+    /// `listening waiting=2 room=1 dropped=3 912` for a connection that none has accepted, with the listening socket's queue,
+    /// or `bound 912` for a socket without connections.
+    Receiver = 20,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -487,6 +491,7 @@ impl NameSpace {
         Self::MemoryCgroup,
         Self::Refaults,
         Self::Scheduling,
+        Self::Receiver,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.

@@ -61,7 +61,7 @@ pub struct Packet {
     pub ack: u32,
     /// Payload, bytes.
     pub len: u32,
-    /// TCP flags; [`Packet::WINDOW_CLOSED`] above them.
+    /// TCP flags; [`Packet::WINDOW_CLOSED`] and [`Packet::HELD_BACK`] above them.
     pub tcp_flags: u16,
     /// Network namespace.
     pub netns: u32,
@@ -72,4 +72,7 @@ pub struct Packet {
 impl Packet {
     /// In [`Packet::tcp_flags`]: the sender takes no more data. The recorder sets it on packets without SYN, FIN and RST.
     pub const WINDOW_CLOSED: u16 = 0x8000;
+    /// In [`Packet::tcp_flags`]: less data than a segment, directly behind such data, left in an interrupt, from a socket without
+    /// `TCP_NODELAY`: Nagle's algorithm held it back until an acknowledgement of the data before it.
+    pub const HELD_BACK: u16 = 0x4000;
 }

@@ -134,11 +134,13 @@ impl<'a> Evidence<'a> {
     }
 
     /// The endpoint that made a wait long which a timer's packet ended: the end that did not answer a SYN or had
-    /// closed its window, else the sender.
+    /// closed its window, or held data back until an acknowledgement, else the sender.
     pub fn slow_end(&self, flow: FlowId, purpose: TimerPurpose) -> Option<Endpoint> {
         let names = self.recorded.names();
         let peer = match purpose {
-            TimerPurpose::Syn { .. } | TimerPurpose::WindowProbe => names.receiver(flow),
+            TimerPurpose::Syn { .. } | TimerPurpose::WindowProbe | TimerPurpose::Nagle => {
+                names.receiver(flow)
+            }
             _ => names.sender(flow),
         };
         Some(peer?.end)

@@ -21,13 +21,17 @@ use wakepath_event::{Comm, Tid};
 use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, pool_family, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::far_process::far_process;
 use crate::polling::{Attempts, polling};
 use crate::sleep_loop::sleep_loop;
 use crate::{
-    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, PartKey, Polling, RowKey, Sites,
-    SleepLoop, ThreadName, Tried,
+    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Polling, RowKey,
+    Sites, SleepLoop, ThreadName, Tried,
 };
 use classes::{Class, Sum, classes, classified};
+
+/// The first rows whose far process is looked up: each takes a walk over the path.
+const MAX_WITH_FAR_PROCESS: usize = 3;
 
 /// A row: its key's time in the window, and details.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +68,8 @@ pub struct Row {
     pub basis: BasisMix,
     /// The part in which own threads had the CPU, ns, and these threads; for waits for a CPU alone.
     pub behind_own: (u64, BTreeSet<ThreadIndex>),
+    /// The silent process at the other end, if on this host and known; for the largest rows alone.
+    pub far: Option<FarProcess>,
 }
 
 impl Row {
@@ -114,7 +120,11 @@ pub struct End {
 
 /// All rows, largest first.
 pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
-    keyed(evidence, false)
+    let mut rows = keyed(evidence, false);
+    for (key, row) in rows.iter_mut().take(MAX_WITH_FAR_PROCESS) {
+        row.far = far_process(evidence, key, row);
+    }
+    rows
 }
 
 /// The rows of a call's time, largest first. The key is the thread that ended a wait of the call's own thread (it

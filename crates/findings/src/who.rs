@@ -112,7 +112,20 @@ impl Who {
             RowKey::Signal(signal) | RowKey::Stopped(Responsible::Signal(signal)) => {
                 Self::sender(evidence, signal)
             }
-            _ => None,
+            _ => row.far.as_ref().map(|far| Self::processes(evidence, &far.processes)),
+        }
+    }
+
+    /// Processes without a known thread.
+    fn processes(evidence: &Evidence<'_>, processes: &[Tid]) -> Self {
+        let at = evidence.path.window.to;
+        let names: BTreeSet<Comm> =
+            processes.iter().filter_map(|process| evidence.recorded.process_comm(*process, at)).collect();
+        Self {
+            names: names.into_iter().collect(),
+            processes: processes.iter().copied().collect(),
+            host: evidence.remote_host(&evidence.subject()),
+            ..Self::default()
         }
     }
 }

@@ -111,8 +111,7 @@ pub fn left_as(out: &SwitchOut) -> &'static str {
 pub fn workload(folder: &Path, name: &str) -> String {
     if let Some(built) = std::env::var_os("WAKEPATH_WORKLOADS") {
         let program = folder.join(name);
-        // A process of an earlier copy may be about to end; a running program cannot be written.
-        let _ = std::fs::remove_file(&program);
+        let _ = std::fs::remove_file(&program); // It may still run.
         std::fs::copy(Path::new(&built).join(name), &program).expect("a program that is built");
         return program.to_str().expect("a path").to_owned();
     }

@@ -45,6 +45,13 @@ fn is_ephemeral(port: u16) -> bool {
     (32_768..=60_999).contains(&port)
 }
 
+impl Endpoint {
+    /// Whether name servers have this port: DNS over UDP or TCP.
+    pub fn is_name_server(&self) -> bool {
+        self.address.port() == 53 && matches!(self.protocol, 6 | 17)
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
@@ -94,6 +101,11 @@ impl Names {
         self.flows.by_ends.get(&(*inside, flow.reversed())).copied()
     }
 
+    /// A flow's host, if it cannot leave it.
+    pub(crate) fn inside(&self, flow: FlowId) -> Option<HostIndex> {
+        self.flows.by_id.get(&flow)?.0
+    }
+
     /// A flow's receiver: the sender on its other direction.
     pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
         let (inside, flow) = self.flows.by_id.get(&flow)?;
@@ -105,6 +117,15 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_servers_have_a_port_of_two_protocols() {
+        let is_one = |protocol, address: &str| {
+            Endpoint { protocol, address: address.parse().expect("an address") }.is_name_server()
+        };
+        assert_eq!([6, 17, 132].map(|protocol| is_one(protocol, "10.0.0.2:53")), [true, true, false]);
+        assert!(!is_one(17, "10.0.0.2:54"));
+    }
 
     #[test]
     fn connections_of_the_same_addresses_within_two_hosts_have_each_its_own_ends() {

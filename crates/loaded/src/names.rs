@@ -14,7 +14,7 @@ use crate::scheduling::Schedulings;
 use crate::{FarEnds, Name, Script, ThreadInfo, Unit};
 
 /// A name, and the time of its reading.
-type ReadAt = (Stamp<Local>, Name);
+pub(crate) type ReadAt = (Stamp<Local>, Name);
 
 /// All names in a recording.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +24,7 @@ pub struct Names {
     /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
     /// Changing names, each from its reading on. By process: the stated service and instance, the names of its threads'
-    /// attributes, and its script. By cgroup: the I/O limits.
+    /// attributes, and its script. By cgroup: the I/O limits. By flow: the receiving processes.
     changing: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
@@ -62,7 +62,8 @@ impl Names {
                 | NameSpace::ThreadAttribute
                 | NameSpace::Script
                 | NameSpace::IoLimit
-                | NameSpace::Refaults),
+                | NameSpace::Refaults
+                | NameSpace::Receiver),
                 key,
                 name,
             ) => {
@@ -135,6 +136,11 @@ impl Names {
         let read = self.changing.get(&(space, key))?;
         let until = read.partition_point(|&(since, _)| since <= at);
         read.get(until.saturating_sub(1)).map(|(_, name)| name)
+    }
+
+    /// All readings of a changing name, in time order.
+    pub(crate) fn readings(&self, space: NameSpace, key: u64) -> &[ReadAt] {
+        self.changing.get(&(space, key)).map_or(&[], Vec::as_slice)
     }
 
     /// The script that a process, which started at `start`, runs at `at`, and the time from which it is known. An earlier

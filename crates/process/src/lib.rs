@@ -28,7 +28,7 @@ use directory::Directory;
 pub use error::{Error, Kind};
 pub use mapping::{FileId, Mapping, path_through};
 pub use memory::Memory;
-pub use opened::{Access, Opened, OpenedObject};
+pub use opened::{Access, EpollMember, Opened, OpenedObject};
 pub use script::{MAX_SCRIPT_BYTES, script};
 pub use stat::{Stat, Status, cgroup_paths};
 
@@ -163,6 +163,16 @@ impl Process {
         Ok(numbers.iter().filter_map(|number| self.0.read(&format!("fdinfo/{number}")).ok()).collect())
     }
 
+    /// The number of open descriptors.
+    pub fn descriptor_count(&self) -> Result<usize, Error> {
+        Ok(self.0.numbers("fd")?.len())
+    }
+
+    /// The descriptors in a set for epoll.
+    pub fn epoll_set(&self, set: u32) -> Result<Vec<EpollMember>, Error> {
+        Ok(opened::epoll_members(&self.0.read(&format!("fdinfo/{set}"))?))
+    }
+
     /// Its open pipes, FIFOs and sockets. Descriptors closed meanwhile are left out.
     pub fn opened(&self) -> Result<Vec<Opened>, Error> {
         opened::opened(&self.0)
@@ -176,6 +186,16 @@ impl Process {
     /// Whether it has a file with this inode number open.
     pub fn has_inode(&self, inode: u64) -> Result<bool, Error> {
         opened::has_inode(&self.0, inode)
+    }
+
+    /// Whether it answers for a file system in user space (FUSE).
+    pub fn serves_files(&self) -> Result<bool, Error> {
+        opened::serves_files(&self.0)
+    }
+
+    /// Whether it has a `flock` lock on the file with this inode number.
+    pub fn has_flock(&self, inode: u64) -> Result<bool, Error> {
+        opened::has_flock(&self.0, inode)
     }
 
     /// Its threads' living children; empty where the kernel does not list them.
@@ -229,5 +249,13 @@ impl Task {
     pub fn system_call(&self) -> Result<String, Error> {
         let text = self.0.read("syscall")?;
         String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))
+    }
+
+    /// The kernel's functions in which the thread is blocked, innermost first. The kernel shows them to root alone.
+    pub fn kernel_stack(&self) -> Result<Vec<String>, Error> {
+        // `[<0>] wait_for_partner+0x5c/0x100`
+        let text = String::from_utf8_lossy(&self.0.read("stack")?).into_owned();
+        let names = text.lines().filter_map(|line| line.split_whitespace().nth(1)?.split('+').next());
+        Ok(names.map(str::to_owned).collect())
     }
 }

@@ -35,6 +35,32 @@ pub struct Access {
     pub writes: bool,
 }
 
+/// A descriptor in a set for epoll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpollMember {
+    /// The descriptor's number when it was added.
+    pub number: u32,
+    /// The awaited events (`EPOLLIN` and others).
+    pub events: u32,
+    /// The added file's inode, on any device.
+    pub inode: u64,
+}
+
+/// The device for file systems in user space, as the kernel numbers it.
+const FUSE: (u32, u32) = (10, 229);
+
+/// Whether it answers for a file system in user space: it has `/dev/fuse` open.
+pub(crate) fn serves_files(directory: &Directory) -> Result<bool, Error> {
+    let found = |number| statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty());
+    let is_fuse = |number| {
+        found(number).is_ok_and(|found| {
+            FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice
+                && (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)) == FUSE
+        })
+    };
+    Ok(directory.numbers("fd")?.into_iter().any(is_fuse))
+}
+
 pub(crate) fn opened(directory: &Directory) -> Result<Vec<Opened>, Error> {
     let numbers = directory.numbers("fd")?.into_iter();
     Ok(numbers.filter_map(|number| Some(Opened { number, object: object(directory, number)? })).collect())
@@ -50,6 +76,28 @@ pub(crate) fn object(directory: &Directory, number: u32) -> Option<OpenedObject>
         _ => return None,
     };
     Some(OpenedObject { is_socket, device: found.st_dev, inode: found.st_ino })
+}
+
+/// Whether a descriptor has a `flock` lock on the file with this inode number, on any device. Another process may have it, too.
+pub(crate) fn has_flock(directory: &Directory, inode: u64) -> Result<bool, Error> {
+    let has_file = |number: &u32| {
+        statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty())
+            .is_ok_and(|found| found.st_ino == inode)
+    };
+    let mut numbers = directory.numbers("fd")?.into_iter().filter(has_file);
+    Ok(numbers
+        .any(|number| directory.read(&format!("fdinfo/{number}")).is_ok_and(|text| flocks(&text, inode))))
+}
+
+/// Whether a descriptor's description lists such a lock: `lock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF`.
+fn flocks(text: &[u8], inode: u64) -> bool {
+    text.split(|&byte| byte == b'\n').any(|line| {
+        let line = String::from_utf8_lossy(line);
+        let mut words = line.strip_prefix("lock:").unwrap_or_default().split_whitespace().skip(1);
+        let is_flock = words.next() == Some("FLOCK");
+        let file = words.nth(3).and_then(|file| file.rsplit(':').next()?.parse().ok());
+        is_flock && file == Some(inode)
+    })
 }
 
 /// Whether a descriptor has a file with this inode number, on any device: some file systems name another device than the
@@ -68,6 +116,21 @@ pub(crate) fn access(text: &[u8]) -> Option<Access> {
     let flags = number(lines.find_map(|line| line.strip_prefix(b"flags:"))?.trim_ascii(), 8)?;
     let mode = flags & 3;
     Some(Access { reads: mode != 1, writes: mode != 0 })
+}
+
+/// The members in a set's `fdinfo`: lines such as `tfd:        5 events:       19 data: … ino:61a sdev:7`, all but the first
+/// number hexadecimal.
+pub(crate) fn epoll_members(text: &[u8]) -> Vec<EpollMember> {
+    let member = |line: &[u8]| {
+        let line = std::str::from_utf8(line).ok()?;
+        let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+        let number = words.next()?.parse().ok()?;
+        let events = words.next().filter(|word| *word == "events:").and(words.next())?;
+        let inode = words.find_map(|word| word.strip_prefix("ino:"))?;
+        let events = u32::from_str_radix(events, 16).ok()?;
+        Some(EpollMember { number, events, inode: u64::from_str_radix(inode, 16).ok()? })
+    };
+    text.split(|&byte| byte == b'\n').filter_map(member).collect()
 }
 
 #[cfg(test)]
@@ -98,6 +161,36 @@ mod tests {
         assert!(own.has_inode(inode).expect("its descriptors"));
         drop(file);
         assert!(!own.has_inode(inode).expect("its descriptors"));
+    }
+
+    #[test]
+    fn a_set_for_epoll_has_a_line_for_each_member() {
+        let text = b"pos:\t0\nflags:\t02\ntfd:        5 events:       19 data:                5  pos:0 ino:1a sdev:7\n\
+                     tfd:       12 events: 80000001 data: 0  pos:0 ino:1b sdev:7\ntfd: x events: 1 ino:1\n\
+                     tfd: 4 event: 1 ino:1\ntfd: 4 events: 1\ntfd: 4 events: 1 ino:x\n\xff\n";
+        let member = |number, events, inode| EpollMember { number, events, inode };
+        assert_eq!(epoll_members(text), [member(5, 0x19, 0x1a), member(12, 0x8000_0001, 0x1b)]);
+        assert_eq!(epoll_members(b""), []);
+    }
+
+    #[test]
+    fn a_descriptor_with_a_lock_has_a_line_for_it() {
+        let text = b"pos:\t0\nflags:\t0100001\nino:\t11691\nlock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
+        assert_eq!(
+            [flocks(text, 11691), flocks(text, 1169), flocks(b"ino: 11691\nlock:\n", 11691)],
+            [true, false, false]
+        );
+        let posix = b"lock:\t1: POSIX  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
+        assert!(!flocks(posix, 11691), "the list of locks names its process");
+        let own = Process::own().expect("this process");
+        let path = std::env::temp_dir().join(format!("flock-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("a file");
+        let inode = rustix::fs::fstat(&file).expect("its state").st_ino;
+        assert!(!own.has_flock(inode).expect("its descriptors"));
+        file.lock().expect("the lock");
+        assert!(own.has_flock(inode).expect("its descriptors"));
+        drop(file);
+        std::fs::remove_file(path).expect("its own file");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod chain;
 pub mod death;
 mod errno;
 mod failed_call;
+mod far_process;
 mod finding;
 mod functions;
 pub mod latency;
@@ -17,6 +18,7 @@ pub use chain::chain;
 
 pub use errno::error_name;
 pub use failed_call::{attempt_object, polling_line, polling_row, spinning_line};
+pub use far_process::{clause as far_clause, doing as far_doing, endpoint, line as far_line, process};
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{
@@ -215,7 +217,7 @@ pub fn object(object: &Object) -> String {
         Object::AnyOf(..) => format!("on {}", object_name(object)),
         Object::File(file) => format!("of {}", name(file)),
         Object::Pipe => String::from("on a pipe"),
-        Object::Socket(Some(end)) => format!("on {end}"),
+        Object::Socket(Some(end)) => format!("on {}", endpoint(end)),
         Object::Socket(None) => String::from("on a socket"),
         Object::Anonymous(what) => format!("on {}", name(what)),
     }
@@ -227,7 +229,7 @@ pub fn object_name(object: &Object) -> String {
     match object {
         Object::File(what) | Object::Anonymous(what) => name(what),
         Object::Pipe => String::from("a pipe"),
-        Object::Socket(Some(end)) => end.to_string(),
+        Object::Socket(Some(end)) => endpoint(end),
         Object::Socket(None) => String::from("a socket"),
         Object::AnyOf(objects, count) => {
             let count = match count {

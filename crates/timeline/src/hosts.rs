@@ -148,6 +148,7 @@ impl Numbering {
                     | NameSpace::Script
                     | NameSpace::Scheduling
                     | NameSpace::FarEnd => process_key(host, *number),
+                    NameSpace::Receiver => self.flow(host, FlowId(*number)).0,
                     NameSpace::ThreadAttribute => process_key(host, *number >> 8) << 8 | *number & 0xff,
                     NameSpace::BlockDevice => {
                         u32::try_from(*number).map_or(*number, |device| self.device(host, device).into())

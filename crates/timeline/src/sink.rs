@@ -258,6 +258,19 @@ pub struct PacketTimer {
     pub first: Option<(Stamp<Reference>, Option<ThreadIndex>)>,
 }
 
+impl Sent {
+    /// The sending of data, if this acknowledgement let it go: `held` if the data's socket had held it back.
+    pub(crate) fn lets_go(mut self, held: bool) -> Self {
+        if let Sender::Timer(timer) = &mut self.by
+            && held
+            && timer.purpose == TimerPurpose::Acknowledgement
+        {
+            timer.purpose = TimerPurpose::Nagle;
+        }
+        self
+    }
+}
+
 /// The purpose of a packet sent by a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TimerPurpose {
@@ -270,6 +283,8 @@ pub enum TimerPurpose {
     Data,
     /// A delayed acknowledgement of new bytes.
     Acknowledgement,
+    /// The same; its receiver held further data back until then (Nagle's algorithm).
+    Nagle,
     /// A probe of the receive window closed by the other end.
     WindowProbe,
     /// Another purpose, such as a probe for the other end's presence, or a packet of another protocol than

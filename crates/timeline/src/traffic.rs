@@ -80,7 +80,7 @@ impl Timeline {
                     return forwarded.sent;
                 }
                 match instance.and_then(|instance| instance.packet(back?, at)?.sent) {
-                    Some(sent) => return Some(sent),
+                    Some(sent) => return Some(sent.lets_go(header.tcp_flags & Header::HELD_BACK != 0)),
                     None => Sender::Interrupt(context),
                 }
             }

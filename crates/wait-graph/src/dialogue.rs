@@ -154,6 +154,15 @@ impl Dialogues {
         Dialogue { opened, last_data: last_data.map(|turn| (turn.speaker, turn.at)) }
     }
 
+    /// The thread with the last sent data on a flow up to `at`, else with the first behind it.
+    pub fn data_sender(&self, flow: FlowId, at: Stamp<Reference>) -> Option<ThreadIndex> {
+        let side = self.sides.get(*self.numbers.get(&flow)? as usize)?;
+        let is_sent = |turn: &&Turn| turn.speaker == End::Own && turn.sender != NOT_KNOWN;
+        let (before, behind) = side.turns.split_at(side.turns.partition_point(|turn| turn.at <= at));
+        let turn = before.iter().rev().find(is_sent).or_else(|| behind.iter().find(is_sent))?;
+        Some(ThreadIndex(turn.sender))
+    }
+
     /// The exchanges on all connections, seen from each end, with an answer sent by a thread.
     pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
         let mut flows: Vec<_> = self.by_ends.iter().map(|((_, flow), number)| (*number, *flow)).collect();
@@ -318,6 +327,34 @@ mod tests {
             format!("{}-{} by {} {opened}", asked.ns(), answered.ns(), thread.0)
         })
         .collect()
+    }
+
+    #[test]
+    fn a_flows_sender_is_the_last_thread_with_data_up_to_a_time_else_the_next() {
+        let [source, target] = ["10.0.0.2:80", "10.0.0.3:40000"].map(|end| end.parse().expect("an address"));
+        let out = Flow { source, target, protocol: TCP };
+        let mut dialogues = Dialogues::default();
+        dialogues.define(OUT, None, out);
+        dialogues.define(IN, None, out.reversed());
+        let packets = [(5, Direction::Out, Some(3)), (10, Direction::In, None), (15, Direction::Out, None)];
+        let later = [(20, Direction::In, None), (25, Direction::Out, Some(4))];
+        for (at, direction, sender) in packets.into_iter().chain(later) {
+            let (id, flow) = if direction == Direction::Out { (OUT, out) } else { (IN, out.reversed()) };
+            let packet = Packet {
+                flow: id,
+                direction,
+                seq: 0,
+                ack: 0,
+                len: 1,
+                tcp_flags: ACK,
+                netns: 0,
+                interface: 0,
+            };
+            dialogues.packet(Stamp::from_ns(at), &packet, Some(&flow), sender.map(ThreadIndex));
+        }
+        let sender = |flow, at| dialogues.data_sender(flow, Stamp::from_ns(at)).map(|thread| thread.0);
+        assert_eq!([1, 5, 24, 25].map(|at| sender(OUT, at)), [3, 3, 3, 4].map(Some));
+        assert_eq!([sender(IN, 99), sender(FlowId(3), 99)], [None, None]);
     }
 
     #[test]

@@ -174,6 +174,11 @@ impl Graph {
         self.dialogues.at(flow, of, at)
     }
 
+    /// The thread with the last sent data on a flow up to `at`, else with the first behind it; `None` for none.
+    pub fn data_sender(&self, flow: FlowId, at: Stamp<Reference>) -> Option<ThreadIndex> {
+        self.dialogues.data_sender(flow, at)
+    }
+
     /// The exchanges on all connections: an end's data, and the data that a thread at the other end sent behind it. By connection, each in time
     /// order; a connection within a host has both ends' exchanges.
     pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {

@@ -30,7 +30,8 @@ fn threads_ran_could_run_and_were_blocked_as_the_schedulers_events_alone_prove()
 #[test]
 fn a_thread_has_unknown_time_where_a_cpu_has_no_records_and_otherwise_the_proved_states() {
     let Some(folder) = std::env::var_os("WAKEPATH_FOUND").map(PathBuf::from) else {
-        let would_show = "traces that lack a CPU's records, or have another tracer's states, have the proved states";
+        let would_show =
+            "traces that lack a CPU's records, or have another tracer's states, have the proved states";
         return not_possible("WAKEPATH_FOUND names no folder", would_show);
     };
     for (trace, same, unknown) in [

@@ -25,6 +25,7 @@ pub(super) fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         17 => NameSpace::MemoryCgroup,
         18 => NameSpace::Refaults,
         19 => NameSpace::Scheduling,
+        20 => NameSpace::Receiver,
         other => return Err(r.bad("space", other.into())),
     })
 }

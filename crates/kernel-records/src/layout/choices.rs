@@ -48,6 +48,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("MEMORY_CGROUP", 17),
     ("REFAULTS", 18),
     ("SCHEDULING", 19),
+    ("RECEIVER", 20),
 ];
 
 /// A mark's meaning: `event::Mark`.

@@ -36,6 +36,8 @@ pub(super) struct LastStates {
     /// By process, set and descriptor.
     members: Bounded<(Tid, u64, u32)>,
     names: Bounded<(NameSpace, u64)>,
+    /// By flow.
+    receivers: Bounded<u64>,
     /// By process and first address.
     mappings: Bounded<(Tid, u64)>,
     stacks: Bounded<StackId>,
@@ -65,6 +67,7 @@ impl LastStates {
             files: Bounded::new(MAX_FILES),
             members: Bounded::new(MAX_FILES),
             names: Bounded::new(MAX_NAMES),
+            receivers: Bounded::new(MAX_FLOWS),
             mappings: Bounded::new(MAX_MAPPINGS),
             stacks: Bounded::new(MAX_STACKS),
             requests: Bounded::new(MAX_REQUESTS),
@@ -141,6 +144,11 @@ impl LastStates {
             }
             // Each thread has a look, and a window without any says nothing.
             EventKind::Name(NameSpace::Scheduling, ..) => {}
+            // A queue, and a connection that nobody has accepted, are facts about a moment.
+            EventKind::Name(NameSpace::Receiver, flow, text) if text.starts_with(b"listening") => {
+                self.receivers.forget(*flow);
+            }
+            EventKind::Name(NameSpace::Receiver, flow, _) => self.receivers.state(*flow, event),
             EventKind::Name(space, key, _) => self.names.state((*space, *key), event),
             EventKind::Mapping(mapping) => self.mappings.state((mapping.tgid, mapping.from), event),
             EventKind::Stack(stack) => self.stacks.state(stack.id(), event),
@@ -181,7 +189,7 @@ impl LastStates {
         match kind {
             EventKind::File(file) => self.files.has_room_for(&(file.tgid, file.fd)),
             EventKind::SetMember(member) => self.members.has_room_for(&(member.tgid, member.set, member.fd)),
-            EventKind::Name(NameSpace::Scheduling, ..) => true,
+            EventKind::Name(NameSpace::Scheduling | NameSpace::Receiver, ..) => true,
             EventKind::Name(space, key, _) => self.names.has_room_for(&(*space, *key)),
             EventKind::Mapping(mapping) => self.mappings.has_room_for(&(mapping.tgid, mapping.from)),
             EventKind::Goroutine(step) => {
@@ -220,6 +228,7 @@ impl LastStates {
             + self.files.bytes()
             + self.members.bytes()
             + self.names.bytes()
+            + self.receivers.bytes()
             + self.mappings.bytes()
             + self.stacks.bytes()
             + self.requests.bytes()
@@ -281,6 +290,7 @@ impl LastStates {
         let facts = [
             self.names.events(),
             self.flows.events(),
+            self.receivers.events(),
             self.files.events(),
             self.members.events(),
             self.mappings.events(),

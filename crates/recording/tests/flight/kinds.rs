@@ -33,7 +33,7 @@ enum Left {
 }
 
 /// The rule for an event kind.
-const fn rule(kind: &EventKind) -> Left {
+fn rule(kind: &EventKind) -> Left {
     use Left::{Count, Itself, Nothing, State};
     match kind {
         EventKind::Switch { .. }
@@ -53,6 +53,9 @@ const fn rule(kind: &EventKind) -> Left {
         EventKind::Reclaim(_) => Nothing("its time is over"),
         EventKind::BlockRelease(_) => Nothing("the request's issue follows at once"),
         EventKind::Name(NameSpace::Scheduling, ..) => Nothing("a window without any says nothing"),
+        EventKind::Name(NameSpace::Receiver, _, text) if text.starts_with(b"listening") => {
+            Nothing("it may have been accepted since")
+        }
         EventKind::Unrecorded => Nothing("the recorder records every CPU"),
         EventKind::UserMark(_) | EventKind::UserMarksLost { .. } => {
             Nothing("the recorder has no such records")
@@ -202,6 +205,7 @@ fn samples() -> Vec<Sample> {
     let contexts = [context(3), ThreadContext::None, ThreadContext::Unknown];
     samples.extend(contexts.map(EventKind::ThreadContext).map(alone));
     samples.extend(NameSpace::ALL.map(|space| alone(name(space, u64::from(WORKER.0) << 8 | 1, "name"))));
+    samples.push(alone(name(NameSpace::Receiver, 5, "listening 7")));
     samples.extend(LostRecords::ALL.map(loss).map(alone));
     samples.extend(CostKind::ALL.map(|kind| alone(EventKind::KernelCost(cost(kind)))));
     samples.extend(SignalAction::ALL.map(|action| alone(EventKind::Signal(signal(action)))));

@@ -4,6 +4,7 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, SignalSender};
 use wakepath_engine::{Head, Recorded};
+use wakepath_event::BlockedState;
 use wakepath_loaded::call_name;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -31,6 +32,8 @@ pub struct HangJson {
     whose: WhoseJson,
     since_ns: i64,
     began_before: bool,
+    /// A signal stopped it; then `call` is where the signal met it.
+    stopped: bool,
     call: Option<String>,
     lock: Option<LockJson>,
     signal: Option<SignalJson>,
@@ -75,6 +78,7 @@ pub fn hang_document(recorded: &Recorded, head: &Head, hang: &Hang, at: Stamp<Re
         whose: whose(recorded, hang.thread, at),
         since_ns: since_origin(head, hang.since),
         began_before: hang.began_before,
+        stopped: hang.state == Some(BlockedState::Stopped),
         call: hang.call.map(|call| call_name(call.number).into_owned()),
         lock: hang.lock.map(|lock| LockJson {
             address: format!("{:#x}", lock.address),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope};
 use wakepath_event::Tid;
-use wakepath_findings::{OpenChain, ThreadTimes, ThreadsHeadline, Way};
+use wakepath_findings::{KernelPart, OpenChain, ThreadTimes, ThreadsHeadline, Way};
 use wakepath_loaded::{FarEndKind, call_name};
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
@@ -67,6 +67,7 @@ struct OpenChainJson {
     /// The process able to end the last wait, if it waits for nothing known.
     last: Option<LastJson>,
     circle: bool,
+    deadlock: bool,
 }
 
 #[derive(Serialize)]
@@ -74,6 +75,10 @@ struct OpenEndJson {
     #[serde(flatten)]
     wait: HangJson,
     ends: Vec<EndJson>,
+    /// The kernel's functions in which it was blocked at the start; empty where the call says enough.
+    kernel: Vec<String>,
+    /// The file that it is to open.
+    file: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -163,19 +168,31 @@ impl Documents<'_> {
                 Way::AtStart(FarEndKind::Listener) => "listener",
                 Way::AtStart(FarEndKind::Holder) => "holder",
                 Way::AtStart(FarEndKind::Unsearched) => "unsearched",
+                Way::AtStart(FarEndKind::Daemon) => "daemon",
+                Way::AtStart(FarEndKind::Other) => "other",
+                Way::Kernel(KernelPart::NetworkFiles, _) => "network_file_system",
+                Way::Kernel(KernelPart::FrozenFiles, _) => "frozen_file_system",
+                Way::Kernel(KernelPart::Journal, _) => "journal",
+                Way::Kernel(KernelPart::Device, _) => "device",
             },
             pids: pids.iter().map(|pid| pid.number()).collect(),
         };
         let waits = chain.links.iter();
         OpenChainJson {
             waits: waits
-                .map(|wait| OpenEndJson { wait: hang(&wait.hang), ends: wait.ends.iter().map(end).collect() })
+                .map(|wait| OpenEndJson {
+                    wait: hang(&wait.hang),
+                    ends: wait.ends.iter().map(end).collect(),
+                    kernel: wait.kernel.iter().map(|function| text(function.as_bytes())).collect(),
+                    file: wait.file.as_ref().map(|file| text(file.bytes())),
+                })
                 .collect(),
             last: chain
                 .last
                 .as_ref()
                 .map(|(pid, wait)| LastJson { pid: pid.number(), wait: wait.as_ref().map(hang) }),
             circle: chain.is_circle,
+            deadlock: chain.is_deadlock,
         }
     }
 
@@ -268,6 +285,7 @@ mod tests {
                 let waits = chain["waits"].as_array().expect("a list").iter();
                 let waits: Vec<String> =
                     waits.map(|wait| format!("{} {}", wait["tid"], wait["ends"])).collect();
+                assert_eq!(chain["deadlock"], false);
                 format!("{} last={} {}", waits.join("; "), chain["last"]["pid"], chain["circle"])
             });
             assert_eq!(

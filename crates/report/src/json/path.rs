@@ -2,6 +2,7 @@
 
 pub(super) mod deaths;
 mod failed_calls;
+mod far;
 mod findings;
 mod reclaims;
 mod scheduling;

@@ -3,6 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
 use wakepath_engine::Recorded;
+use wakepath_event::BlockedState;
 
 use crate::screen::{Line, Screen, Style};
 use crate::units::duration;
@@ -41,8 +42,12 @@ pub fn waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
     text
 }
 
-/// `in futex 0x2000 that right (11) owns`; empty if nothing is known.
-fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
+/// `in futex 0x2000 that right (11) owns`, or `stopped by a signal`; empty if nothing is known.
+pub fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
+    // The call in which a signal met it is not what it waits for.
+    if hang.state == Some(BlockedState::Stopped) {
+        return String::from("stopped by a signal");
+    }
     let tgid = recorded.thread_at(hang.thread, at).tgid;
     let local = Stamp::from_ns(at.ns());
     let call = hang.call.as_ref().map(|call| wording::call(&recorded.survey.names.call(call, tgid, local)));

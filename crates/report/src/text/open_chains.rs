@@ -3,10 +3,10 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::{Overview, Recorded};
 use wakepath_event::Tid;
-use wakepath_findings::{OpenChain, OpenEnd, Way};
+use wakepath_findings::{KernelPart, OpenChain, OpenEnd, Way};
 use wakepath_loaded::FarEndKind;
 
-use super::hangs::{open_wait, waits};
+use super::hangs::{open_wait, reason, waits};
 use crate::screen::{Line, Screen, Style};
 use crate::units::them;
 use crate::wording;
@@ -26,7 +26,23 @@ pub fn first_chain(overview: &Overview) -> Option<String> {
         _ => format!("{} is blocked", wording::who(recorded, &recorded.thread_at(wait.hang.thread, *to))),
     };
     let text = format!("{who} for {}{}", waits(recorded, &wait.hang, *to), ends(recorded, wait, *to));
-    Some(if chain.is_circle { text + ", and that waits for it" } else { text })
+    Some(match chain {
+        OpenChain { is_deadlock: true, .. } => format!("deadlock: {text}{}", further(overview, chain)),
+        OpenChain { is_circle: true, .. } => text + ", and that waits for it",
+        _ => text,
+    })
+}
+
+/// The words about the further waits in a deadlock: `, which waits in write that sh (10) reads`.
+fn further(overview: &Overview, chain: &OpenChain) -> String {
+    let Overview { recorded, to, .. } = overview;
+    match chain.links.as_slice() {
+        [_, second] => {
+            format!(", which waits {}{}", reason(recorded, &second.hang, *to), ends(recorded, second, *to))
+        }
+        [_] => String::new(),
+        _ => String::from(", and so on: they wait for each other"),
+    }
 }
 
 /// The chains, each from the asked thread on, with an empty line behind them.
@@ -54,8 +70,15 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
     match &chain.last {
         Some((_, Some(hang))) => screen.indented(next, open_wait(recorded, hang, at)),
         _ if chain.is_circle => {
-            let text = "they wait for each other; only a time-out, a signal or another thread could end it";
-            screen.indented(next, Line::from(text));
+            screen.indented(
+                next,
+                match chain.is_deadlock {
+                    true => Line::warning("deadlock: nothing but a signal could end it"),
+                    false => Line::from(
+                        "they wait for each other; only a time-out, a signal or another thread could end it",
+                    ),
+                },
+            );
         }
         _ => {}
     }
@@ -63,16 +86,31 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
 
 /// The words about the processes able to end a wait.
 fn ends(recorded: &Recorded, wait: &OpenEnd, at: Stamp<Reference>) -> String {
-    let ends: Vec<String> =
-        wait.ends.iter().map(|(way, processes)| end(recorded, *way, processes, at)).collect();
-    format!(" {}", wording::list(&ends, NAMED))
+    let file = wait.file.as_ref().map_or_else(String::new, |file| format!(" of {}", wording::name(file)));
+    let end = |(way, processes): &(Way, Vec<Tid>)| match way {
+        Way::Kernel(part, place) => {
+            let function = wait.kernel.get(*place).map_or("", |function| function);
+            kernel(*part, function)
+        }
+        way => end(recorded, *way, processes, at),
+    };
+    let ends: Vec<String> = wait.ends.iter().map(end).collect();
+    format!("{file} {}", wording::list(&ends, NAMED))
+}
+
+/// The words about a part of the kernel, with the function that shows it.
+fn kernel(part: KernelPart, function: &str) -> String {
+    let what = match part {
+        KernelPart::NetworkFiles => "for a network file system",
+        KernelPart::FrozenFiles => "for a frozen file system",
+        KernelPart::Journal => "for a file system's journal",
+        KernelPart::Device => "for a block device",
+    };
+    format!("{what} (in {})", crate::escape::escape(function.as_bytes()))
 }
 
 fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -> String {
-    let name = |process: &Tid| match recorded.leader(*process, at) {
-        Some(leader) => wording::who(recorded, &recorded.thread_at(leader, at)),
-        None => format!("process {process}"),
-    };
+    let name = |process: &Tid| wording::process(recorded, *process, at);
     let names: Vec<String> = processes.iter().take(NAMED).map(name).collect();
     let who = match processes.len().checked_sub(NAMED) {
         Some(more @ 1..) => format!("{} and {more} more", names.join(", ")),
@@ -83,6 +121,11 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
         Way::AtStart(FarEndKind::Unsearched) => {
             String::from("(who has its other end was not searched: too many descriptors)")
         }
+        Way::AtStart(FarEndKind::Other) => String::from("something whose other end is not known"),
+        Way::AtStart(FarEndKind::Daemon) => {
+            format!("in a file system that {who} {}", verb("serves", "serve"))
+        }
+        Way::Kernel(..) => String::new(),
         Way::AtStart(FarEndKind::Writers) if processes.is_empty() => String::from("that no process writes"),
         Way::AtStart(FarEndKind::Readers) if processes.is_empty() => String::from("that no process reads"),
         Way::AtStart(FarEndKind::Writers) => format!("that {who} {}", verb("writes", "write")),
@@ -96,7 +139,7 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
         Way::AtStart(FarEndKind::Listener) => {
             format!("on a connection that {who} {} not accepted", verb("has", "have"))
         }
-        Way::AtStart(FarEndKind::Holder) => format!("whose lock {who} took"),
+        Way::AtStart(FarEndKind::Holder) => format!("whose lock {who} {}", verb("has", "have")),
         Way::Child => match processes {
             [_] => format!("for its child {who}"),
             all => format!("for any of its {} children: {who}", all.len()),
@@ -178,8 +221,8 @@ mod tests {
                 (
                     FarEndKind::Holder,
                     "whose other end no process has",
-                    "whose lock cat (20) took",
-                    "whose lock cat (20) and curl (30) took",
+                    "whose lock cat (20) has",
+                    "whose lock cat (20) and curl (30) have",
                 ),
             ] {
                 assert_eq!([words(kind, &[]), words(kind, &[20]), words(kind, &[20, 30])], [none, one, two]);
@@ -190,6 +233,7 @@ mod tests {
                 "that cat (20), curl (30), server (40) and 1 more write"
             );
             assert!(words(FarEndKind::Unsearched, &[]).contains("not searched"));
+            assert_eq!(words(FarEndKind::Other, &[]), "something whose other end is not known");
             let child = |processes: &[Tid]| end(answer.recorded, Way::Child, processes, answer.to);
             assert_eq!(child(&[Tid(20)]), "for its child cat (20)");
             assert_eq!(child(&[Tid(20), Tid(30)]), "for any of its 2 children: cat (20) and curl (30)");

@@ -84,7 +84,9 @@ pub fn headline(overview: &Overview) -> Line {
     let mut line = Line::strong(what);
     line.push(Style::Normal, format!(", {span}, {}: ", count(overview.threads.len() as u64, "thread")));
     match overview.headline() {
-        ThreadsHeadline::Deadlocked => line.push(Style::Warning, "deadlocked"),
+        ThreadsHeadline::Deadlocked if !overview.open.deadlocks.is_empty() => {
+            line.push(Style::Warning, "deadlocked");
+        }
         _ if let Some(chain) = first_chain(overview) => line.push(Style::Warning, chain),
         _ if let Some(death) = overview.deaths.first() => {
             line.push(Style::Warning, wording::death::death_beside(overview, death));
@@ -93,7 +95,9 @@ pub fn headline(overview: &Overview) -> Line {
             let number = if open == 1 { String::from("one") } else { open.to_string() };
             line.push(Style::Warning, format!("{number} still waiting at the end"));
         }
-        ThreadsHeadline::Choose => line.push(Style::Normal, "ask about one of these threads"),
+        ThreadsHeadline::Deadlocked | ThreadsHeadline::Choose => {
+            line.push(Style::Normal, "ask about one of these threads")
+        }
     }
     line
 }

@@ -146,7 +146,7 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
         let through: Vec<String> = row.through.iter().map(|name| wording::comm(*name)).collect();
         text += &format!(", through {}", wording::list(&through, 2));
     }
-    text
+    text + &wording::far_clause(evidence, key, row)
 }
 
 /// The threads that ran: `worker-0 and worker-1 (2 threads)` for a pool, else the name that they share.
@@ -248,12 +248,13 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let sampled = finding.sampled(evidence.window_ns());
     let samples = sampled.iter().filter_map(wording::samples);
     let reasons = wording::cpu_reasons(evidence, &finding.cpu);
+    let far = finding.row.far.as_ref().and_then(|far| wording::far_line(evidence, far));
     let others =
         parts(evidence, finding).into_iter().chain(reasons).chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
         RowKey::Running(_) => samples.chain(others).chain(failed).collect(),
-        _ => failed.chain(others).chain(samples).collect(),
+        _ => far.into_iter().chain(failed).chain(others).chain(samples).collect(),
     };
     lines.into_iter().map(Line::from).collect()
 }

@@ -12,10 +12,11 @@ use wakepath_findings::{
 use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit, pool_family};
 use wakepath_wait_graph::TimerPurpose;
 
+use super::far_process;
 use super::script::processes_title;
 use super::{
-    call, comm, disk, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name, on_host,
-    polling_row, signal_sent, thread, unit,
+    call, comm, disk, endpoint, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name,
+    on_host, polling_row, signal_sent, thread, unit,
 };
 use crate::units::count;
 
@@ -74,10 +75,11 @@ pub fn responsible(
             ("io_limit", Some(io_limit(names, &evidence.io_limit(cgroup, device, reads))))
         }
         Responsible::Flow(flow) => {
-            ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.to_string()))
+            ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| endpoint(&peer.end)))
         }
         Responsible::SentByTimer { flow, purpose } => {
-            let (code, words) = sent_by_timer(purpose, evidence.slow_end(flow, purpose).as_ref());
+            let (code, words) =
+                sent_by_timer(evidence, purpose, evidence.slow_end(flow, purpose).as_ref(), None);
             (code, Some(words))
         }
         Responsible::Interrupt { context, irq } => ("interrupt", Some(interrupt(names, context, irq))),
@@ -135,11 +137,13 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
         }
         (SegmentKind::Timer, Blamed::Cause(Responsible::Timer)) => String::from(phrase),
         (_, Blamed::Cause(Responsible::SentByTimer { flow, purpose })) => {
-            let (_, words) = sent_by_timer(*purpose, evidence.slow_end(*flow, *purpose).as_ref());
+            let end = evidence.slow_end(*flow, *purpose);
+            let (_, words) = sent_by_timer(evidence, *purpose, end.as_ref(), None);
             format!("waiting for {words}")
         }
         (_, Blamed::KernelThread(name)) => format!("waiting for kernel thread {}", comm(*name)),
-        (_, Blamed::Sender(end)) => format!("{phrase}: {end}"),
+        (_, Blamed::Sender(end)) if end.is_name_server() => format!("waiting for {}", endpoint(end)),
+        (_, Blamed::Sender(end)) => format!("{phrase}: {}", endpoint(end)),
         (_, Blamed::Threads(name)) => format!("{phrase}: {}", thread_name(evidence, name)),
         (_, Blamed::CpuLimit(of)) => format!("{phrase}: {}", limit(of)),
         (_, Blamed::Cause(cause)) => match responsible(evidence, *cause).1 {
@@ -243,7 +247,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::IoLimit(limit) => ("io_limit", held_back(evidence, limit)),
         RowKey::Timer => ("timer", sleeping(row)),
         RowKey::SentByTimer(end, purpose) => {
-            let (code, words) = sent_by_timer(*purpose, end.as_ref());
+            let (code, words) = sent_by_timer(evidence, *purpose, end.as_ref(), Some(row));
             (code, format!("waiting for {words}"))
         }
         RowKey::TimedOut(expected) => ("timed_out", timed_out(*expected, row)),
@@ -257,6 +261,9 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             fixed("time_out_or_timer", "waiting until a timer: a time-out, or one that it waited for")
         }
         RowKey::Network(None) => fixed("network", "waiting for the network"),
+        RowKey::Network(Some(end)) if end.is_name_server() => {
+            ("network", format!("waiting for {}", endpoint(end)))
+        }
         RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
         RowKey::Lock => fixed("lock", "waiting for a lock"),
         RowKey::UserInput => fixed("user_input", "waiting for a person"),
@@ -290,8 +297,13 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
 }
 
 /// The thing awaited until a timer's packet: its code, and `tcp 10.0.0.3:80: the SYN was sent again`.
-fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str, String) {
-    let from = |words: &str| end.map_or(String::from(words), |end| format!("{words} from {end}"));
+fn sent_by_timer(
+    evidence: &Evidence<'_>,
+    purpose: TimerPurpose,
+    end: Option<&Endpoint>,
+    row: Option<&Row>,
+) -> (&'static str, String) {
+    let from = |words: &str| end.map_or(String::from(words), |end| format!("{words} from {}", endpoint(end)));
     match purpose {
         TimerPurpose::Syn { repeats } => {
             let times = if repeats == 1 { String::from("again") } else { format!("again {repeats} times") };
@@ -299,8 +311,9 @@ fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str
         }
         TimerPurpose::Data => ("sent_again", format!("{}: lost data was sent again", from("packets"))),
         TimerPurpose::Acknowledgement => ("delayed_acknowledgement", from("a delayed acknowledgement")),
+        TimerPurpose::Nagle => ("delayed_acknowledgement", far_process::held_back(evidence, end, row)),
         TimerPurpose::WindowProbe => {
-            let end = end.map_or(String::from("the receiver"), Endpoint::to_string);
+            let end = end.map_or(String::from("the receiver"), endpoint);
             ("window_probe", format!("{end} to read: its window was closed until a probe found it open"))
         }
         TimerPurpose::Other => ("sent_by_timer", format!("{}, which a timer sent", from("a packet"))),
@@ -328,6 +341,9 @@ fn timed_out(expected: Expected, row: &Row) -> String {
         Expected::Event => return String::from("waiting until a time-out"),
     };
     match row.timed_out_object() {
+        Some((object, 0)) if expected != Expected::Room && far_process::is_name_server(object) => {
+            format!("waiting for {}, which did not answer: timed out, {missing}", object_name(object))
+        }
         Some((object, others)) => {
             let others = match others {
                 0 => String::new(),
@@ -369,14 +385,15 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
 /// named first: `waiting in futex for holder (11), which was sleeping until a timer`. The same holds for own
 /// threads that spent the time while the asked thread waited for them: `waiting for inventory, which was running`.
 pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, part: &LargestPart) -> String {
+    let plain = || row(evidence, key, of).1 + &far_process::clause(evidence, key, of);
     let words = || match (key, part.also) {
         (RowKey::Disk(device, DiskUse::Flush), None) if !of.is_mostly_in_kernel_threads() => {
             format!("waiting{} for {}", in_calls(of), a_disk(evidence, *device))
         }
-        _ => polling_row(evidence, key, of).unwrap_or_else(|| row(evidence, key, of).1),
+        _ => polling_row(evidence, key, of).unwrap_or_else(plain),
     };
     match &part.blames {
-        Blames::Key => words(),
+        Blames::Key => words() + &far_process::did_mostly(key, of),
         Blames::LastWait => String::from("this wait"),
         Blames::Awaited(Awaited { thread: awaited, call: name, .. }) => {
             let awaited = thread(evidence.recorded, *awaited, evidence.path.window.to);

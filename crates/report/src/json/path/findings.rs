@@ -10,6 +10,7 @@ use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
 use super::failed_calls::{FailedCallJson, SpinJson};
+use super::far::FarJson;
 use super::scheduling::{ConfinedJson, PrecedenceJson};
 use crate::json::{hang, text};
 use crate::text::{headline, next_words, record_words, row_text};
@@ -116,6 +117,9 @@ pub struct RowJson {
     users: Vec<UserJson>,
     processes: Vec<u32>,
     threads: usize,
+    /// The silent process on this host; absent if not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    far: Option<FarJson>,
 }
 
 #[derive(Serialize)]
@@ -333,6 +337,7 @@ impl<'a> Documents<'a> {
             users: users.into_iter().map(user).collect(),
             processes: row.processes.iter().map(|process| process.number()).collect(),
             threads: row.threads.len(),
+            far: row.far.as_ref().map(|far| FarJson::new(&self.0.head, far)),
         }
     }
 }
