@@ -102,8 +102,8 @@ const fn is_timer(context: Context) -> bool {
     )
 }
 
-/// Whether a wait may go on after its own time-out. A sleep waits only for its timer; a wait for any event of a set, such as
-/// `epoll_wait`, does not wait for a particular event; and `pause` has no time-out.
+/// Whether a wait may go on after its own time-out. A sleep waits only for its timer; `epoll_wait` may have waited for a timer of the set, unless the
+/// kernel had nothing ready; `io_uring_enter` does not wait for a particular event; and `pause` has no time-out.
 pub(crate) fn may_go_on(call: Option<Call>) -> bool {
     const PAUSE: u32 = 34;
     const NANOSLEEP: u32 = 35;
@@ -112,17 +112,19 @@ pub(crate) fn may_go_on(call: Option<Call>) -> bool {
     const CLOCK_NANOSLEEP: u32 = 230;
     const IO_PGETEVENTS: u32 = 333;
     let Some(call) = call else { return false };
-    !Call::EPOLLS.contains(&call.number)
-        && !matches!(
-            call.number,
-            PAUSE
-                | NANOSLEEP
-                | RT_SIGSUSPEND
-                | IO_GETEVENTS
-                | CLOCK_NANOSLEEP
-                | IO_PGETEVENTS
-                | Call::IO_URING_ENTER
-        )
+    if Call::EPOLLS.contains(&call.number) {
+        return call.ended_by() == WaitEnd::NothingReady;
+    }
+    !matches!(
+        call.number,
+        PAUSE
+            | NANOSLEEP
+            | RT_SIGSUSPEND
+            | IO_GETEVENTS
+            | CLOCK_NANOSLEEP
+            | IO_PGETEVENTS
+            | Call::IO_URING_ENTER
+    )
 }
 
 /// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal that kills answers nothing.

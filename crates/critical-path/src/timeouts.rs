@@ -193,8 +193,9 @@ impl JoinedWaits {
                         }
                         return Some(Self { last: next, ended, ..found });
                     }
-                    // Behind an event, an action is an answer.
-                    let done = wait.acted && ticked;
+                    let timed = end == Some(EarlyEnd::TimeOut);
+                    // Behind an event, an action is an answer; behind its own timer, an event loop's work.
+                    let done = wait.acted && (ticked || (timed && awaited.is_event_loop()));
                     let same = Awaited::of(&wait).filter(|next| awaited.is_alike(next));
                     // A tick may come right behind another end.
                     let enough = if ticked { waited_in_all } else { waited };
@@ -290,7 +291,11 @@ impl JoinedWaits {
         let in_slices = index >= self.quiet && self.slices >= 2;
         let interval = intervals.get(self.last).filter(|_| index < self.last)?;
         let wait = graph.wait(&interval)?;
-        Some(EndingWait { interval, wait, trust, in_slices })
+        // An event loop's single time-out is its own timer.
+        let own_timer = end == EarlyEnd::TimeOut
+            && !in_slices
+            && Awaited::of(&wait).is_some_and(|awaited| awaited.is_event_loop());
+        (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
     }
 }
 
@@ -340,6 +345,11 @@ impl Awaited {
             _ => it.arg0,
         };
         (self.call, self.lock, address(self)) == (next.call, next.lock, address(next))
+    }
+
+    /// Whether the wait is for any event in a set kept by the kernel.
+    fn is_event_loop(&self) -> bool {
+        Call::EPOLLS.contains(&self.call)
     }
 
     /// The certainty that waits of `thread` for this target, up to `last`, are a single wait; `None` if no event ended `last`.

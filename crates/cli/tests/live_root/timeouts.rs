@@ -173,6 +173,47 @@ fn a_ticker_is_not_blamed_for_the_slices_that_it_ends() {
     assert!(headline.contains(" waits that ended early went on: mostly waiting for ticker"), "{headline}");
 }
 
+#[test]
+fn an_event_loop_waits_in_slices_for_its_backend_unless_it_asks_only_then() {
+    let Some(folder) = place("slices of epoll_wait are a wait for a backend") else { return };
+    if !python("slices of epoll_wait are a wait for a backend") {
+        return;
+    }
+    let code = "
+import os, select, socket, sys, time
+client, server = socket.socketpair()
+if os.fork() == 0:
+    open('/proc/self/comm', 'w').write('backend')
+    server.recv(9)
+    time.sleep(WORKS)
+    server.send(b'answer')
+    os._exit(0)
+events = select.epoll()
+events.register(client, select.EPOLLIN)
+if SLEEPS:
+    for _ in range(10):
+        events.poll(0.1)
+client.send(b'question')
+while not events.poll(0.1):
+    pass
+";
+    let first = |works: &str, sleeps: &str| {
+        let code = code.replace("WORKS", works).replace("SLEEPS", sleeps);
+        record(&folder, &["--", "python3", "-c", &code], 0);
+        let document = path(&folder);
+        adds_up(&document);
+        is_complete(&document).then(|| (document["joins"].clone(), headline(&folder)))
+    };
+    if let Some((joins, headline)) = first("1", "False") {
+        assert_eq!(joins, "slices", "{headline}");
+        assert!(headline.contains(": mostly waiting in epoll_wait for backend ("), "{headline}");
+    }
+    // Ten time-outs, then a question, which the backend answers after three: that sleep is no part of the wait.
+    if let Some((_, headline)) = first("0.35", "True") {
+        assert!(headline.contains(": mostly waiting until a time-out: nothing came ("), "{headline}");
+    }
+}
+
 /// Whether Python is installed; prints a reason if not.
 fn python(would_show: &str) -> bool {
     let is_there =

@@ -293,6 +293,15 @@ mod tests {
     }
 
     #[test]
+    fn an_event_loop_whose_waits_time_out_with_nothing_ready_waits_in_slices() {
+        let nothing = "c0 idle/timer descriptor A none";
+        let trace = tries("call=232:4")
+            .replace("310 c0 idle/timer waking A", &format!("310 {nothing}\n310 c0 idle/timer waking A"))
+            .replace("620 c0 idle/timer waking A", &format!("620 {nothing}\n620 c0 idle/timer waking A"));
+        assert_eq!(document(&trace), json!(["slices", [2, 600, 0], ["B", 960], [2, 600, 0], ["A", 600]]));
+    }
+
+    #[test]
     fn the_other_reading_is_told_from_a_tenth_of_the_window_on_and_where_it_differs() {
         for end in [5_900, 6_100] {
             let long = tries("call=7:0x10").replace("1010 c0 A stopped", &format!("{end} c0 A stopped"));
