@@ -161,8 +161,9 @@ impl Walk<'_> {
                     && let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
                 {
                     follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
-                    let ending =
-                        follow.joint.and_then(|joint| joint.ending_wait(graph, intervals, index, end));
+                    let ending = follow.joint.and_then(|joint| {
+                        joint.ending_wait(graph, intervals, index, end, position.depth > 0)
+                    });
                     let (ns, ticked) = (to.since(from), matches!(end, EarlyEnd::Ticker(_)));
                     if let Some(ending) = ending.filter(|ending| self.timeouts.join(ending)) {
                         let EndingWait { interval, wait, trust, .. } = ending;
@@ -175,9 +176,11 @@ impl Walk<'_> {
                         if let Some(ending) = ending {
                             self.unjoined.add(ns, ticked, ending.in_slices);
                         }
-                        // The thread went back to its wait: it was for something else than the ticker.
+                        // The thread went back to its wait, which was for something else than the ticker; and a thread
+                        // above waited for something else than this thread's time-out.
+                        let nested = ending.is_some_and(|ending| ending.in_slices) && position.depth > 0;
                         let is_doubtful = |joint: JoinedWaits| {
-                            joint.is_end_hidden(index) || (ticked && joint.go_on_after(index))
+                            nested || joint.is_end_hidden(index) || (ticked && joint.go_on_after(index))
                         };
                         if follow.joint.is_some_and(is_doubtful) {
                             explained.position.trust = Trust::Doubtful;

@@ -32,7 +32,7 @@ pub enum Timeouts {
     /// each packet. If a missing record may hide a return to the same wait, the time-out is ambiguous.
     #[default]
     Joined,
-    /// They are also joined if they look like slices: at least two in a row, between which the thread sent no packet and woke no program's
+    /// They are also joined if they look like slices: at least two in a row (for a thread which another awaits, at least one), between which the thread sent no packet and woke no program's
     /// thread. Without proof, the segments are ambiguous.
     JoinedInSlices,
     /// They are joined if they may have been the same wait; without proof, the segments are ambiguous. Sleeps are never joined. Time-outs in
@@ -273,12 +273,14 @@ impl JoinedWaits {
     }
 
     /// The last wait, if its end also explains the wait at `index`, which had this `end`; `None` if all timed out.
+    /// A `nested` thread is awaited itself, all along: a single time-out without an action behind it was not what the waiter waited for.
     pub(crate) fn ending_wait(
         self,
         graph: &Graph,
         intervals: StateIntervals<'_>,
         index: usize,
         end: EarlyEnd,
+        nested: bool,
     ) -> Option<EndingWait> {
         let ticked = matches!(end, EarlyEnd::Ticker(_));
         let trust = match self.ended {
@@ -288,12 +290,13 @@ impl JoinedWaits {
             None => return None,
         };
         let trust = trust.doubtful_if(index < self.proved);
-        let in_slices = index >= self.quiet && self.slices >= 2;
+        let is_quiet = |slices| index >= self.quiet && self.slices >= slices;
+        let in_slices = is_quiet(if nested { 1 } else { 2 });
         let interval = intervals.get(self.last).filter(|_| index < self.last)?;
         let wait = graph.wait(&interval)?;
         // An event loop's single time-out is its own timer.
         let own_timer = end == EarlyEnd::TimeOut
-            && !in_slices
+            && !is_quiet(2)
             && Awaited::of(&wait).is_some_and(|awaited| awaited.is_event_loop());
         (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
     }

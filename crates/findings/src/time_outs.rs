@@ -56,7 +56,7 @@ pub fn readings(recorded: &Recorded, path: Path, by: impl Fn(Timeouts) -> Path) 
     Readings { path, if_not_joined, if_joined }
 }
 
-/// The path with slices joined too, and their sum, where the first screen should give this reading: at least two waits, above
+/// The path with slices joined too, and their sum, where the first screen should give this reading: above
 /// [`MIN_SHARE`], and the headline differs.
 fn joined_in_slices(
     recorded: &Recorded,
@@ -77,7 +77,7 @@ fn joined_in_slices(
     let differs = || {
         other_reading(largest_part(&first, &first_rows).as_ref(), &first_rows, &other, sum, false).is_some()
     };
-    (sum.waits >= 2 && differs()).then_some((joined, sum))
+    differs().then_some((joined, sum))
 }
 
 /// A path with all waits joined after which the thread may have gone on, and the sum over these; `None` below 1% of the window, or if another choice was asked for.

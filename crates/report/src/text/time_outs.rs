@@ -19,6 +19,7 @@ pub fn other_reading(answer: &PathAnswer) -> Option<String> {
     let (waits, ended) = (count(other.timed_out.waits, "wait"), ended(other.timed_out));
     let condition = match other.joins {
         true => format!("{waits} that {ended} went on in the next one"),
+        false if other.timed_out.waits == 1 => format!("the wait that {ended} did not go on"),
         false => format!("none of the {waits} that {ended} went on"),
     };
     Some(format!(
