@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Call;
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
 
-use crate::early_end::{EarlyEnd, timed_out};
+use crate::early_end::EarlyEnd;
 use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces, taken_for_work};
@@ -168,8 +168,6 @@ impl Walk<'_> {
                     if let Some(ending) = ending.filter(|ending| self.timeouts.join(ending)) {
                         let EndingWait { interval, wait, trust, .. } = ending;
                         let position = Position { trust: trust.and(position.trust), ..position };
-                        // A tick's descriptor has not timed out.
-                        let call = if timed_out(&wait) { wait.call } else { call };
                         explained = WaitToExplain { position, interval, wait, joined: true, call, began };
                         self.joined.add(ns, ticked);
                     } else {

@@ -63,11 +63,12 @@ fn ticker(graph: &Graph, waiter: ThreadIndex, wait: &Wait) -> Option<ThreadIndex
     None
 }
 
-/// Whether a call waits for an event: on a condition variable or alike, or for any descriptor in a set.
+/// Whether a call waits for an event without a name: on a condition variable or alike, or for any descriptor in a set. For `epoll_wait` the kernel
+/// names the ready descriptor: an event.
 fn is_for_events(call: Call) -> bool {
     match call.number {
         Call::FUTEX => call.lock.is_none_or(|word| word.shaped_owner().is_none()),
-        number => (Call::POLLS.contains(&number) || Call::EPOLLS.contains(&number)) && !call.is_sleep(),
+        number => Call::POLLS.contains(&number) && !call.is_sleep(),
     }
 }
 

@@ -201,7 +201,7 @@ impl JoinedWaits {
                     let enough = if ticked { waited_in_all } else { waited };
                     let Some(same) = same.filter(|_| ran <= enough && !done) else { break };
                     let over = timed_out(&wait) && !may_go_on(wait.call);
-                    if (over || beyond) && !ticked {
+                    if over || (beyond && !ticked) {
                         break;
                     }
                     found.go_back(next, &wait);
@@ -218,7 +218,7 @@ impl JoinedWaits {
                     }
                     is_open = beyond;
                     (last_wait, end) = (wait, early_end(&wait));
-                    if is_open || over {
+                    if is_open {
                         break;
                     }
                     // The end of this wait is not known.
