@@ -4,7 +4,6 @@
 // who: vault
 // says: SIGKILL
 // short: time-out
-// short: timed out
 // short: lock
 // never: sleeping
 // json: segments call=futex

@@ -2,7 +2,7 @@
 # size: 700 ms
 # ask: record -- $0
 # who: 127.0.0.1:$port
-# says: timed out, nothing came
+# says: time-out: nothing came
 # never: sleeping
 # json: segments call=recvfrom kind=timer object.name~127.0.0.1:$port
 import os, socket, struct, time

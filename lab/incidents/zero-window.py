@@ -2,7 +2,7 @@
 # size: 800 ms
 # ask: record -- $0
 # who: 127.0.0.1:$port
-# says: timed out
+# says: time-out
 # says: window was closed
 # never: sleeping
 # never: nothing came

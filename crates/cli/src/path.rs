@@ -37,12 +37,13 @@ pub struct PathArguments {
     pub exact: bool,
     /// Show each wait that timed out as a wait for its timer
     ///
-    /// Otherwise, lock waits that time out and resume are explained by the lock's owner, which ended the last of them.
+    /// Otherwise, waits that time out and resume are explained by what ended the last of them, where that is proved (a lock, whose owner
+    /// ended it) or where a thread seems to wait in slices; the latter is ambiguous.
     #[arg(long, conflicts_with = "exact", hide_short_help = true)]
     pub as_timed_out: bool,
     /// Explain waits that timed out by what ended the last, also if they may have been different waits
     ///
-    /// Their time is then ambiguous. Sleeps and waits for any of several events (`epoll_wait`) are never joined.
+    /// Their time is then ambiguous. Sleeps are never joined, nor is a single time-out of `epoll_wait`.
     #[arg(long, conflicts_with_all = ["exact", "as_timed_out"], hide_short_help = true)]
     pub join_timeouts: bool,
     #[command(flatten)]

@@ -1,16 +1,20 @@
 //! The active path: each wait is replaced by its waker's activity.
 
 use wakepath_clock::{Reference, Stamp};
+use wakepath_event::Call;
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
 
+use crate::early_end::EarlyEnd;
 use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces, taken_for_work};
 use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
-use crate::timeouts::{JoinedWaits, Timeouts, ended_early};
-use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, Window};
+use crate::timeouts::{EndingWait, JoinedWaits, Timeouts};
+use crate::{
+    Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Unjoined, Via, Wait, Window,
+};
 
 /// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by its
 /// waker's activity, and so on for the waker's waits.
@@ -41,8 +45,9 @@ pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs
     let followed = vec![(Stamp::MIN, Stamp::MIN); threads];
     let waited = vec![None; threads];
     let (tiles, todo) = (Tiles::default(), Vec::new());
-    let joined = JoinedSum::default();
-    let mut walk = Walk { graph, bookmarks, tiles, todo, timeouts, hand_overs, followed, waited, joined };
+    let (joined, unjoined) = Default::default();
+    let mut walk =
+        Walk { graph, bookmarks, tiles, todo, timeouts, hand_overs, followed, waited, joined, unjoined };
     let to = window.to.max(window.from);
     if let Some(whole) = walk.begin(Position::of(&window), window.from, to) {
         walk.todo.push(Task::Follow(whole));
@@ -59,9 +64,10 @@ pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs
     let algorithm = match timeouts {
         Timeouts::AsTheyAre => Algorithm::Active,
         Timeouts::Joined => Algorithm::Joined,
+        Timeouts::JoinedInSlices => Algorithm::JoinedInSlices,
         Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
     };
-    Path { window, algorithm, segments, waits, joined: walk.joined, problems }
+    Path { window, algorithm, segments, waits, joined: walk.joined, unjoined: walk.unjoined, problems }
 }
 
 struct Walk<'a> {
@@ -78,6 +84,7 @@ struct Walk<'a> {
     /// The beginning of each thread's last wait on the path.
     waited: Vec<Option<Stamp<Reference>>>,
     joined: JoinedSum,
+    unjoined: Unjoined,
 }
 
 enum Task {
@@ -107,7 +114,8 @@ struct WaitToExplain {
     interval: StateInterval,
     wait: GraphWait,
     joined: bool,
-    /// The wait's own beginning, if `interval` belongs to the last of several waits.
+    /// The wait's own call and beginning, if `interval` and `wait` are the last of several waits.
+    call: Option<Call>,
     began: Stamp<Reference>,
 }
 
@@ -145,23 +153,36 @@ impl Walk<'_> {
             debug_assert!(from < to, "the walk goes on");
             follow.at = to;
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
-                let (position, began) = (follow.position, interval.from);
-                let mut explained = WaitToExplain { position, interval, wait, joined: follow.joined, began };
+                let (position, joined, began, call) =
+                    (follow.position, follow.joined, interval.from, wait.call);
+                let mut explained = WaitToExplain { position, interval, wait, joined, call, began };
                 if self.timeouts != Timeouts::AsTheyAre
                     && !follow.joined
-                    && ended_early(graph, position.thread, &wait)
+                    && let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
                 {
                     follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
-                    let ending = follow
-                        .joint
-                        .and_then(|joint| joint.ending_wait(graph, intervals, index, self.timeouts));
-                    if let Some((interval, wait, trust)) = ending {
+                    let ending = follow.joint.and_then(|joint| {
+                        joint.ending_wait(graph, intervals, index, end, position.depth > 0)
+                    });
+                    let (ns, ticked) = (to.since(from), matches!(end, EarlyEnd::Ticker(_)));
+                    if let Some(ending) = ending.filter(|ending| self.timeouts.join(ending)) {
+                        let EndingWait { interval, wait, trust, .. } = ending;
                         let position = Position { trust: trust.and(position.trust), ..position };
-                        explained = WaitToExplain { position, interval, wait, joined: true, began };
-                        self.joined.waits += 1;
-                        self.joined.ns += to.since(from);
-                    } else if follow.joint.is_some_and(|joint| joint.is_end_hidden(index)) {
-                        explained.position.trust = Trust::Doubtful;
+                        explained = WaitToExplain { position, interval, wait, joined: true, call, began };
+                        self.joined.add(ns, ticked);
+                    } else {
+                        if let Some(ending) = ending {
+                            self.unjoined.add(ns, ticked, ending.in_slices);
+                        }
+                        // The thread went back to its wait, which was for something else than the ticker; and a thread
+                        // above waited for something else than this thread's time-out.
+                        let nested = ending.is_some_and(|ending| ending.in_slices) && position.depth > 0;
+                        let is_doubtful = |joint: JoinedWaits| {
+                            nested || joint.is_end_hidden(index) || (ticked && joint.go_on_after(index))
+                        };
+                        if follow.joint.is_some_and(is_doubtful) {
+                            explained.position.trust = Trust::Doubtful;
+                        }
                     }
                 }
                 self.todo.push(Task::Follow(follow));
@@ -177,7 +198,7 @@ impl Walk<'_> {
     /// Adds the explanation of a wait from `from` to `to`.
     fn wait(&mut self, explained: &WaitToExplain, from: Stamp<Reference>, to: Stamp<Reference>) {
         let graph = self.graph;
-        let WaitToExplain { position, interval, wait, joined, began } = explained;
+        let WaitToExplain { position, interval, wait, joined, call, began } = explained;
         let goes_on = self.waited.get_mut(position.thread.0 as usize).is_some_and(|last| {
             // The pieces of joined waits cut a wait below them into several.
             last.replace(*began) == Some(*began)
@@ -205,7 +226,7 @@ impl Walk<'_> {
                     let Some(follow) = self.begin(below, at, to) else {
                         let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
                         let segment = position.segment(at, to, kind, cause, Basis::Ambiguous);
-                        self.todo.push(Task::Push(Box::new(Segment { call: wait.call, goes_on, ..segment })));
+                        self.todo.push(Task::Push(Box::new(Segment { call: *call, goes_on, ..segment })));
                         at = end;
                         continue;
                     };
@@ -215,7 +236,7 @@ impl Walk<'_> {
                         thread: position.thread,
                         parent: position.parent,
                         depth: position.depth,
-                        call: wait.call,
+                        call: *call,
                         ended_by: Some(thread),
                         via,
                         lock,
@@ -229,8 +250,8 @@ impl Walk<'_> {
                         let early = interval.from > at;
                         let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
                         let position = Position { trust, ..under };
-                        let began = interval.from;
-                        let queued = WaitToExplain { position, interval, wait, joined: *joined, began };
+                        let (began, call) = (interval.from, wait.call);
+                        let queued = WaitToExplain { position, interval, wait, joined: *joined, call, began };
                         let until = interval.to.min(to);
                         self.todo.push(Task::Wait(Box::new(queued), at, until));
                         follow.at = until;
@@ -239,7 +260,7 @@ impl Walk<'_> {
                 }
                 WaitPart::Other { to, kind, cause, basis } => {
                     let segment = position.segment(at, to, kind, cause, basis);
-                    self.todo.push(Task::Push(Box::new(Segment { call: wait.call, goes_on, ..segment })));
+                    self.todo.push(Task::Push(Box::new(Segment { call: *call, goes_on, ..segment })));
                 }
                 WaitPart::InFlight { to, cause, basis, .. } => {
                     let segment = under.segment(at, to, SegmentKind::Network, cause, basis);

@@ -7,7 +7,7 @@ use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::own_segments::own_segments;
 use crate::tiles::{Position, Tiles};
-use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Via, Wait, Window};
+use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Unjoined, Via, Wait, Window};
 
 /// The exact path to a window's end (G15 §4.3.1): the longest path back from the end; waits ended by threads
 /// count as zero.
@@ -33,7 +33,15 @@ pub fn exact(graph: &Graph, window: Window) -> Path {
     }
     let Tiles { segments, waits } = tiles;
     let problems = problems(graph, &window, &segments, &waits);
-    Path { window, algorithm: Algorithm::Exact, segments, waits, joined: JoinedSum::default(), problems }
+    Path {
+        window,
+        algorithm: Algorithm::Exact,
+        segments,
+        waits,
+        joined: JoinedSum::default(),
+        unjoined: Unjoined::default(),
+        problems,
+    }
 }
 
 struct Backward<'a> {

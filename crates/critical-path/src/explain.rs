@@ -7,9 +7,9 @@ use wakepath_wait_graph::{
     StateInterval, ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
 };
 
+use crate::early_end::{has_timeout, is_for_signals};
 use crate::lock_turns::lock_turns;
 use crate::tiles::Trust;
-use crate::timeouts::{has_timeout, is_for_signals};
 use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
 
 /// A part of a wait with its explanation. A wait's parts follow each other without gaps.

@@ -9,6 +9,7 @@
 
 mod active;
 mod contributors;
+mod early_end;
 mod exact;
 mod explain;
 mod find_problems;
@@ -26,14 +27,15 @@ mod timeouts;
 
 pub use active::{active, active_by, active_with};
 pub use contributors::{Contributor, contributors};
+pub use early_end::timed_out;
 pub use exact::exact;
 pub use hand_over::{EndedWait, Had, HandOvers, NoHandOvers};
 pub use hang::{Hang, Killed, deadlocks, hangs, killed};
 pub use path::{
     Algorithm, Basis, Cause, JoinedSum, LockCause, Path, Rule, Segment, SegmentKind, SignalCause,
-    SignalSender, Via, Wait, WaitId, Window,
+    SignalSender, Unjoined, Via, Wait, WaitId, Window,
 };
 pub use problem::{Problem, ProblemKind, Severity, Share};
 pub use responsible::Responsible;
 pub use stretches::{Stretch, path_of_stretches};
-pub use timeouts::{Timeouts, may_go_on, timed_out};
+pub use timeouts::Timeouts;

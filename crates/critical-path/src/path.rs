@@ -32,6 +32,8 @@ pub enum Algorithm {
     /// Like `Active`, but time-outs are joined to the wait to which the thread then returns, if records prove the return ([`Rule::JoinedTimeouts`]).
     #[default]
     Joined,
+    /// Like `Joined`, also without proof where the waits look like slices of a single wait.
+    JoinedInSlices,
     /// Like `Joined`, also without proof: the waits only look alike.
     JoinedIfAlike,
     /// The longest path back from the window's end; waits ended by threads count as zero (G15 §4.3.1).
@@ -49,19 +51,71 @@ pub struct Path {
     pub segments: Vec<Segment>,
     /// The waits explained by segments; a wait's parent comes before it.
     pub waits: Vec<Wait>,
-    /// The timed-out waits that the end of a later wait explains.
+    /// The waits ended early and explained by the end of a later wait.
     pub joined: JoinedSum,
+    /// The waits for which a later wait's end might be the explanation.
+    pub unjoined: Unjoined,
     /// Remarks on the path's certainty.
     pub problems: Vec<Problem>,
 }
 
-/// The number and total time of joined time-outs on a path.
+/// The number and total time of joined waits on a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JoinedSum {
     /// The number of waits.
     pub waits: u64,
     /// Their total time, ns.
     pub ns: u64,
+    /// The number of waits among them ended by tickers.
+    pub by_threads: u64,
+}
+
+impl JoinedSum {
+    /// Adds a wait with this length.
+    pub(crate) const fn add(&mut self, ns: u64, by_thread: bool) {
+        self.waits += 1;
+        self.ns += ns;
+        self.by_threads += by_thread as u64;
+    }
+
+    /// The sum with another sum.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self {
+            waits: self.waits + other.waits,
+            ns: self.ns + other.ns,
+            by_threads: self.by_threads + other.by_threads,
+        }
+    }
+
+    /// The sum without another sum, at least 0.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self {
+            waits: self.waits.saturating_sub(other.waits),
+            ns: self.ns.saturating_sub(other.ns),
+            by_threads: self.by_threads.saturating_sub(other.by_threads),
+        }
+    }
+}
+
+/// The waits joined by another choice about time-outs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unjoined {
+    /// Joined by [`Timeouts::JoinedInSlices`](crate::Timeouts::JoinedInSlices).
+    pub in_slices: JoinedSum,
+    /// Joined by [`Timeouts::JoinedIfAlike`](crate::Timeouts::JoinedIfAlike), the former included.
+    pub alike: JoinedSum,
+}
+
+impl Unjoined {
+    /// Adds a wait with this length.
+    pub(crate) const fn add(&mut self, ns: u64, by_thread: bool, in_slices: bool) {
+        self.alike.add(ns, by_thread);
+        if in_slices {
+            self.in_slices.add(ns, by_thread);
+        }
+    }
 }
 
 impl Path {
@@ -151,7 +205,7 @@ pub struct Wait {
     pub lock: Option<LockCause>,
     /// The certainty.
     pub basis: Basis,
-    /// The wait timed out. A later wait, which is the same for the path, explains it.
+    /// The wait ended early, by a time-out or alike. A later wait, which is the same for the path, explains it.
     pub timed_out: bool,
     /// An earlier wait on the path, under another wait above, has the beginning of this wait.
     pub goes_on: bool,
@@ -486,8 +540,9 @@ mod tests {
             };
             let segments = segments.iter().map(segment).collect();
             let (waits, problems) = (Vec::new(), Vec::new());
-            let (algorithm, joined) = (Algorithm::Active, JoinedSum::default());
-            Path { window, algorithm, segments, waits, joined, problems }.tiles_window()
+            let (algorithm, joined, unjoined) =
+                (Algorithm::Active, JoinedSum::default(), Unjoined::default());
+            Path { window, algorithm, segments, waits, joined, unjoined, problems }.tiles_window()
         };
         assert!(tiles(&[(10, 30)]));
         assert!(tiles(&[(10, 20), (20, 30)]));

@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::find_problems::problems;
-use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Via, WaitId, Window};
+use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Unjoined, Via, WaitId, Window};
 
 /// A stretch of the time of handed-over work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Str
                 first = first.or(Some(path.window.thread));
                 let before = waits.len() as u32;
                 let moved = |id: Option<WaitId>| id.map(|id| WaitId(id.0 + before));
-                joined.waits += path.joined.waits;
-                joined.ns += path.joined.ns;
+                joined = joined.with(path.joined);
+                // Another choice would be for each thread's path alone.
                 segments.extend(
                     path.segments
                         .into_iter()
@@ -68,7 +68,8 @@ pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Str
     segments.retain(|segment| segment.from < segment.to);
     let window = Window { thread: first?, from: segments.first()?.from, to: segments.last()?.to };
     let problems = problems(graph, &window, &segments, &waits);
-    Some(Path { window, algorithm, segments, waits, joined, problems })
+    let unjoined = Unjoined::default();
+    Some(Path { window, algorithm, segments, waits, joined, unjoined, problems })
 }
 
 #[cfg(test)]
@@ -117,7 +118,8 @@ mod tests {
             algorithm: Algorithm::Active,
             segments: vec![segment(from, from + 5, None), segment(from + 5, to, Some(1))],
             waits: vec![wait(None), wait(Some(0))],
-            joined: JoinedSum { waits: 2, ns: 30 },
+            joined: JoinedSum { waits: 2, ns: 30, by_threads: 1 },
+            unjoined: Unjoined::default(),
             problems: Vec::new(),
         }
     }
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!(segments.collect::<Vec<_>>(), expected);
         let parents: Vec<_> = found.waits.iter().map(|wait| wait.parent.map(|wait| wait.0)).collect();
         assert_eq!(parents, [None, Some(0), None, Some(2)]);
-        assert_eq!(found.joined, JoinedSum { waits: 4, ns: 60 });
+        assert_eq!(found.joined, JoinedSum { waits: 4, ns: 60, by_threads: 2 });
         let queue = &found.segments[2];
         assert_eq!(
             (queue.kind, queue.thread, queue.basis),

@@ -1,19 +1,21 @@
-//! Waits that end in a time-out, and the choice to count several as a single wait.
+//! Waits that end early, by a time-out or alike, and the choice to count several as a single wait.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call, Context, SignalEffect, Softirq, Tid, WaitEnd};
+use wakepath_event::{BlockedState, Call, Context, Tid};
 use wakepath_wait_graph::{
     Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
     Waker,
 };
 
 use crate::Rule;
+use crate::early_end::{EarlyEnd, may_go_on, timed_out};
 use crate::tiles::Trust;
 
 /// The treatment of time-outs.
 ///
 /// A wait that is repeated after short time-outs hides its cause (G15 §5.4.3, §8.1). Waits are joined if the thread goes back to the same wait, in
 /// the same system call with the same first argument, and has not run for longer than it had waited. The last wait's end then explains all of them.
+/// A tick ([`EarlyEnd::Ticker`]) is joined like a time-out, but never by proof, and not if the thread acted before it went back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeouts {
     /// Each counts as a wait for a timer.
@@ -30,9 +32,24 @@ pub enum Timeouts {
     /// each packet. If a missing record may hide a return to the same wait, the time-out is ambiguous.
     #[default]
     Joined,
-    /// They are joined if they may have been the same wait; without proof, the segments are ambiguous. Sleeps are never joined, nor waits for any
-    /// event of a set.
+    /// They are also joined if they look like slices: at least two in a row (for a thread which another awaits, at least one), between which the thread sent no packet and woke no program's
+    /// thread. Without proof, the segments are ambiguous.
+    JoinedInSlices,
+    /// They are joined if they may have been the same wait; without proof, the segments are ambiguous. Sleeps are never joined. Time-outs in
+    /// `epoll_wait` may be an event loop's own timers, and are joined only in slices.
     JoinedIfAlike,
+}
+
+impl Timeouts {
+    /// Whether a wait is joined with this later wait.
+    pub(crate) fn join(self, ending: &EndingWait) -> bool {
+        match self {
+            Self::AsTheyAre => false,
+            Self::Joined => ending.trust != Trust::Doubtful,
+            Self::JoinedInSlices => ending.trust != Trust::Doubtful || ending.in_slices,
+            Self::JoinedIfAlike => true,
+        }
+    }
 }
 
 /// Several waits of a thread that count as a single wait.
@@ -46,12 +63,39 @@ pub(crate) struct JoinedWaits {
     resumed: usize,
     /// The index of the first wait after the last missing switch that may hide the end of the earlier waits.
     hidden: usize,
+    /// The index of the first wait since which the thread has not acted.
+    quiet: usize,
+    /// The number of waits since then, without the last.
+    slices: usize,
     /// The certainty of the join, if the last wait ended in something other than a time-out.
     ended: Option<Trust>,
+    /// The last wait timed out, and the thread did not go back to it.
+    given_up: bool,
+    series: Series,
+}
+
+/// Waits ending early, up to the first other end or until the thread does something else.
+#[derive(Debug, Clone, Copy)]
+struct Series {
+    /// The last wait's state interval, as an index.
+    last: usize,
+    /// The thread that ended it. If this thread ended others as a ticker, these were ends too: joined, they would have the same explanation.
+    ender: Option<ThreadIndex>,
+}
+
+/// The wait whose end explains an earlier wait too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndingWait {
+    pub(crate) interval: StateInterval,
+    pub(crate) wait: Wait,
+    /// The certainty that both are a single wait.
+    pub(crate) trust: Trust,
+    /// The earlier wait is among several slices, and the thread has not acted since.
+    pub(crate) in_slices: bool,
 }
 
 impl JoinedWaits {
-    /// The waits joined with the wait at `index`, if that wait ended in a time-out. `known`
+    /// The waits joined with the wait at `index`, if that wait ended early. `known`
     /// is returned if it still covers the wait, so that every interval is read once. Intervals that end after
     /// `to` do not count.
     pub(crate) fn at(
@@ -61,22 +105,68 @@ impl JoinedWaits {
         to: Stamp<Reference>,
         known: Option<Self>,
     ) -> Option<Self> {
-        let intervals = graph.state_intervals(thread);
-        let interval = intervals.get(index)?;
-        let first = graph.wait(&interval).filter(|wait| ended_early(graph, thread, wait))?;
         if let Some(known) = known.filter(|known| index <= known.last) {
             return Some(known);
         }
-        let awaited = Awaited::of(&first).filter(|awaited| !timed_out(&first) || may_go_on(awaited.call))?;
-        let (mut last, mut proved, mut hidden) = (index, index, index);
-        let mut resumed = index + usize::from(timed_out(&first));
+        let series = match known.map(|known| known.series).filter(|series| index <= series.last) {
+            Some(series) => series,
+            None => {
+                let whole = Self::find(graph, thread, index, to, None)?;
+                if whole.series.ender.is_none() {
+                    return Some(whole);
+                }
+                whole.series
+            }
+        };
+        let found = Self::find(graph, thread, index, to, series.ender);
+        Some(Self { series, ..found.unwrap_or(Self::alone(index)) })
+    }
+
+    /// A single wait.
+    const fn alone(index: usize) -> Self {
+        Self {
+            last: index,
+            proved: index,
+            resumed: index,
+            hidden: index,
+            quiet: index,
+            slices: 0,
+            ended: None,
+            given_up: false,
+            series: Series { last: index, ender: None },
+        }
+    }
+
+    /// The waits joined with the wait at `index`; wake-ups by `ender` are no ticker's. `None` if that wait did not end early.
+    fn find(
+        graph: &Graph,
+        thread: ThreadIndex,
+        index: usize,
+        to: Stamp<Reference>,
+        ender: Option<ThreadIndex>,
+    ) -> Option<Self> {
+        let early_end = |wait: &Wait| {
+            EarlyEnd::of(graph, thread, wait)
+                .filter(|end| ender.is_none_or(|ender| *end != EarlyEnd::Ticker(ender)))
+        };
+        let intervals = graph.state_intervals(thread);
+        let interval = intervals.get(index)?;
+        let first = graph.wait(&interval)?;
+        let mut end = Some(early_end(&first)?);
+        let awaited = Awaited::of(&first).filter(|_| !timed_out(&first) || may_go_on(first.call))?;
+        let mut found = Self::alone(index);
+        found.resumed = index + usize::from(end != Some(EarlyEnd::Signal));
+        let (mut last_wait, mut is_open) = (first, false);
         // The time since the last of these waits is not known.
         let mut lost = false;
         let provable = awaited.is_set || awaited.lock.is_some();
         let (mut waited, mut ran) = (interval.to.since(interval.from), 0);
+        let mut waited_in_all = waited;
         for next in index + 1..intervals.len() {
-            let Some(interval) = intervals.get(next).filter(|interval| interval.to <= to) else { break };
+            let Some(interval) = intervals.get(next).filter(|interval| interval.from < to) else { break };
+            let beyond = interval.to > to;
             match interval.state {
+                _ if beyond && !matches!(interval.state, ThreadState::Blocked(_)) => break,
                 ThreadState::Running { .. } => ran += interval.to.since(interval.from),
                 ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {}
                 ThreadState::Unknown(UnknownReason::NotSeenYet) => break,
@@ -87,9 +177,13 @@ impl JoinedWaits {
                     if wait.state == Some(BlockedState::Stopped) {
                         continue;
                     }
+                    let ticked = matches!(end, Some(EarlyEnd::Ticker(_)));
                     if wait.is_begin_hidden() {
+                        if beyond {
+                            break;
+                        }
                         // A switch-out is missing. Most likely, the thread had returned to the same wait, and ended it early again.
-                        if ended_early(graph, thread, &wait) {
+                        if matches!(early_end(&wait), Some(EarlyEnd::TimeOut | EarlyEnd::Signal)) {
                             continue;
                         }
                         // Another event may have ended another wait, unless it came from the lock's owner.
@@ -97,31 +191,75 @@ impl JoinedWaits {
                         if ended != Some(Trust::By(Rule::JoinedTimeouts)) {
                             break;
                         }
-                        return Some(Self { last: next, proved, resumed, hidden, ended });
+                        return Some(Self { last: next, ended, ..found });
                     }
-                    let over = timed_out(&wait) && !may_go_on(awaited.call);
-                    if Awaited::of(&wait) != Some(awaited) || ran > waited || over {
+                    let timed = end == Some(EarlyEnd::TimeOut);
+                    // Behind an event, an action is an answer; behind its own timer, an event loop's work.
+                    let done = wait.acted && (ticked || (timed && awaited.is_event_loop()));
+                    let same = Awaited::of(&wait).filter(|next| awaited.is_alike(next));
+                    // A tick may come right behind another end.
+                    let enough = if ticked { waited_in_all } else { waited };
+                    let Some(same) = same.filter(|_| ran <= enough && !done) else { break };
+                    let over = timed_out(&wait) && !may_go_on(wait.call);
+                    if over || (beyond && !ticked) {
                         break;
                     }
-                    last = next;
+                    found.go_back(next, &wait);
                     // After sending a packet or a wake-up, the thread may wait for another answer.
                     if awaited.lock.is_none() && wait.acted {
-                        proved = next;
-                        hidden = if lost { next } else { hidden };
+                        found.proved = next;
+                        found.hidden = if lost { next } else { found.hidden };
+                    }
+                    if ticked {
+                        found.proved = next;
+                    }
+                    if ticked || same.arg0 != awaited.arg0 {
+                        found.resumed = found.resumed.max(next);
+                    }
+                    is_open = beyond;
+                    (last_wait, end) = (wait, early_end(&wait));
+                    if is_open {
+                        break;
                     }
                     // The end of this wait is not known.
                     lost = provable && wait.end == Waker::Unseen;
-                    if !lost && !ended_early(graph, thread, &wait) {
-                        let ended = awaited.trust(graph, thread, &wait);
-                        return Some(Self { last, proved, resumed, hidden, ended });
+                    if !lost && end.is_none() {
+                        found.ended = awaited.trust(graph, thread, &wait);
+                        found.series.ender = ender_of(&wait);
+                        return Some(found);
                     }
-                    resumed = if timed_out(&wait) { next + 1 } else { resumed };
+                    if !matches!(end, None | Some(EarlyEnd::Signal)) {
+                        found.resumed = next + 1;
+                    }
                     (waited, ran) = (interval.to.since(interval.from), 0);
+                    waited_in_all += waited;
                 }
             }
         }
-        hidden = if lost { last + 1 } else { hidden };
-        Some(Self { last, proved, resumed, hidden, ended: None })
+        if is_open {
+            return Some(found);
+        }
+        match end {
+            // The thread does something else: this was the event.
+            Some(EarlyEnd::Ticker(_)) if found.last == index => return None,
+            Some(EarlyEnd::Ticker(ticker)) => {
+                found.ended = awaited.trust(graph, thread, &last_wait);
+                found.series.ender = Some(ticker);
+            }
+            Some(EarlyEnd::TimeOut) => found.given_up = true,
+            Some(EarlyEnd::Signal) | None => {}
+        }
+        found.hidden = if lost { found.last + 1 } else { found.hidden };
+        Some(found)
+    }
+
+    /// Adds a wait to which the thread goes back.
+    const fn go_back(&mut self, next: usize, wait: &Wait) {
+        (self.last, self.series.last) = (next, next);
+        (self.quiet, self.slices) = match wait.acted {
+            true => (next, 0),
+            false => (self.quiet, self.slices + 1),
+        };
     }
 
     /// Whether the timed-out wait at `index` may continue in a later wait that a missing switch hides.
@@ -129,33 +267,53 @@ impl JoinedWaits {
         index < self.hidden
     }
 
-    /// The last of the waits, which did not end in a time-out, and the certainty that the wait at `index` is joined with it; `None` if all of them
-    /// timed out, or if the certainty is lower than `timeouts` asks for.
+    /// Whether the thread went back to its wait after the wait at `index`.
+    pub(crate) const fn go_on_after(self, index: usize) -> bool {
+        index < self.last
+    }
+
+    /// The last wait, if its end also explains the wait at `index`, which had this `end`; `None` if all timed out.
+    /// A `nested` thread is awaited itself, all along: a single time-out without an action behind it was not what the waiter waited for.
     pub(crate) fn ending_wait(
         self,
         graph: &Graph,
         intervals: StateIntervals<'_>,
         index: usize,
-        timeouts: Timeouts,
-    ) -> Option<(StateInterval, Wait, Trust)> {
-        let resumed = Trust::By(Rule::ResumedAfterSignal);
-        let trust = self.ended.map(|trust| match trust {
-            Trust::Doubtful if index >= self.resumed => resumed,
-            _ => trust,
-        });
-        let trust = trust.map(|trust| trust.doubtful_if(index < self.proved));
-        let trust = trust.filter(|trust| match timeouts {
-            Timeouts::AsTheyAre => false,
-            Timeouts::Joined => *trust != Trust::Doubtful,
-            Timeouts::JoinedIfAlike => true,
-        })?;
-        let interval = intervals.get(self.last)?;
-        Some((interval, graph.wait(&interval)?, trust))
+        end: EarlyEnd,
+        nested: bool,
+    ) -> Option<EndingWait> {
+        let ticked = matches!(end, EarlyEnd::Ticker(_));
+        let trust = match self.ended {
+            Some(Trust::Doubtful) if index >= self.resumed => Trust::By(Rule::ResumedAfterSignal),
+            Some(trust) => trust,
+            None if self.given_up && ticked => Trust::Doubtful,
+            None => return None,
+        };
+        let trust = trust.doubtful_if(index < self.proved);
+        let is_quiet = |slices| index >= self.quiet && self.slices >= slices;
+        let in_slices = is_quiet(if nested { 1 } else { 2 });
+        let interval = intervals.get(self.last).filter(|_| index < self.last)?;
+        let wait = graph.wait(&interval)?;
+        // An event loop's single time-out is its own timer.
+        let own_timer = end == EarlyEnd::TimeOut
+            && !is_quiet(2)
+            && Awaited::of(&wait).is_some_and(|awaited| awaited.is_event_loop());
+        (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
+    }
+}
+
+/// The thread that ended a wait.
+fn ender_of(wait: &Wait) -> Option<ThreadIndex> {
+    match (wait.end, wait.cut) {
+        (Waker::Woken(WakeUp { current: Occupant::Thread(ender), context: Context::Task, .. }), None) => {
+            Some(ender)
+        }
+        _ => None,
     }
 }
 
 /// The target of a thread's wait, as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Awaited {
     call: u32,
     arg0: u64,
@@ -182,6 +340,21 @@ impl Awaited {
         Some(Self { call: number, arg0: call.argument(), lock, is_set: call.set().is_some() })
     }
 
+    /// Whether a wait for `next` may be for the same target. A glibc condition variable waits by turns on both words in a pair.
+    fn is_alike(&self, next: &Self) -> bool {
+        const PAIR: u64 = 4;
+        let address = |it: &Self| match (it.call, it.lock) {
+            (Call::FUTEX, None) => it.arg0 & !PAIR,
+            _ => it.arg0,
+        };
+        (self.call, self.lock, address(self)) == (next.call, next.lock, address(next))
+    }
+
+    /// Whether the wait is for any event in a set kept by the kernel.
+    fn is_event_loop(&self) -> bool {
+        Call::EPOLLS.contains(&self.call)
+    }
+
     /// The certainty that waits of `thread` for this target, up to `last`, are a single wait; `None` if no event ended `last`.
     fn trust(self, graph: &Graph, thread: ThreadIndex, last: &Wait) -> Option<Trust> {
         // A signal cuts a wait short; it is not the awaited event.
@@ -205,90 +378,4 @@ fn is_named(graph: &Graph, waiter: ThreadIndex, waker: ThreadIndex, owner: Tid) 
     }
     // The memory has the tid in the process's pid namespace.
     waker.identity.as_ref().is_some_and(|who| who.ns_tid.number() == owner.number())
-}
-
-/// Whether a wait of `thread` ended before its event came: by a time-out, or by a signal whose handler let the thread go back to its call.
-pub(crate) fn ended_early(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
-    let goes_on = wait.cut.is_some_and(|cut| cut.signal != 0 && cut.effect == SignalEffect::GoesOn);
-    timed_out(wait) || (goes_on && !is_for_signals(wait) && is_no_event(graph, thread, wait))
-}
-
-/// Whether the signal that cut a wait short is not the awaited event: a timer sent it, or, for a futex wait, a thread of the same process, as
-/// profilers and runtimes do. A futex wait has no other event than the futex's wake-up.
-fn is_no_event(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
-    let Waker::Woken(WakeUp { context, current, .. }) = wait.end else { return false };
-    let tgid = |thread| graph.thread(thread).tgid();
-    let is_futex = wait.call.is_some_and(|call| call.number == Call::FUTEX);
-    match current {
-        _ if is_timer(context) => true,
-        Occupant::Thread(sender) => {
-            is_futex && context == Context::Task && tgid(sender).is_some() && tgid(sender) == tgid(thread)
-        }
-        _ => false,
-    }
-}
-
-/// Whether the wait's own timer ended it.
-pub fn timed_out(wait: &Wait) -> bool {
-    // A timer that sends a signal is not the wait's own.
-    let (Waker::Woken(WakeUp { context, .. }), None) = (wait.end, wait.cut) else { return false };
-    // Nor is a timer that a descriptor stands for, or may stand for.
-    let other = wait.call.map(|call| call.ended_by());
-    is_timer(context) && !matches!(other, Some(WaitEnd::Ready(_) | WaitEnd::TimerMember))
-}
-
-const fn is_timer(context: Context) -> bool {
-    matches!(
-        context,
-        Context::LocalTimer | Context::UnrecordedTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer)
-    )
-}
-
-/// Whether a wait in this call may go on after its own time-out. A sleep waits only for its timer; a wait for any event of a set, such as
-/// `epoll_wait`, does not wait for a particular event; and `pause` has no time-out.
-pub const fn may_go_on(call: u32) -> bool {
-    const PAUSE: u32 = 34;
-    const NANOSLEEP: u32 = 35;
-    const RT_SIGSUSPEND: u32 = 130;
-    const IO_GETEVENTS: u32 = 208;
-    const CLOCK_NANOSLEEP: u32 = 230;
-    const EPOLL_WAIT: u32 = 232;
-    const EPOLL_PWAIT: u32 = 281;
-    const IO_PGETEVENTS: u32 = 333;
-    const IO_URING_ENTER: u32 = 426;
-    const EPOLL_PWAIT2: u32 = 441;
-    !matches!(
-        call,
-        PAUSE
-            | NANOSLEEP
-            | RT_SIGSUSPEND
-            | IO_GETEVENTS
-            | CLOCK_NANOSLEEP
-            | EPOLL_WAIT
-            | EPOLL_PWAIT
-            | IO_PGETEVENTS
-            | IO_URING_ENTER
-            | EPOLL_PWAIT2
-    )
-}
-
-/// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal that kills answers nothing.
-pub(crate) fn is_for_signals(wait: &Wait) -> bool {
-    let goes_on = wait.cut.is_some_and(|cut| cut.effect == SignalEffect::GoesOn);
-    goes_on && wait.call.is_some_and(|call| matches!(call.number, 34 | 130))
-}
-
-/// Whether a system call may end by a time-out: calls that wait for several things, locks, completions, or signals (perhaps a timer's).
-pub(crate) const fn has_timeout(call: u32) -> bool {
-    matches!(
-        call,
-        // poll, select, pause, nanosleep, rt_sigtimedwait, rt_sigsuspend, futex, io_getevents, semtimedop
-        7 | 23 | 34 | 35 | 128 | 130 | 202 | 208 | 220
-        // clock_nanosleep, epoll_wait
-        | 230 | 232
-        // mq_timedsend, mq_timedreceive, pselect6, ppoll, epoll_pwait, recvmmsg, io_pgetevents
-        | 242 | 243 | 270 | 271 | 281 | 299 | 333
-        // io_uring_enter, epoll_pwait2, futex_waitv, futex_wait
-        | 426 | 441 | 449 | 455
-    )
 }

@@ -49,9 +49,10 @@ fn answer(script: &Script) -> String {
         let _ = writeln!(out, "{}", question.text);
         match question.verb.as_str() {
             "active" => show(&mut out, script, &graph, &active(&graph, window(&graph, question))),
-            "joined" | "alike" => {
+            "joined" | "slices" | "alike" => {
                 let timeouts = match question.verb.as_str() {
                     "joined" => Timeouts::Joined,
+                    "slices" => Timeouts::JoinedInSlices,
                     _ => Timeouts::JoinedIfAlike,
                 };
                 show(&mut out, script, &graph, &active_by(&graph, window(&graph, question), timeouts));

@@ -1,8 +1,10 @@
-//! A chain of a million waits: each thread waits for the next, and the last runs. Nothing recurses,
-//! and the cost is linear, or this test would not end.
+//! A chain of a million waits: each thread waits for the next, and the last runs. And a long series, each wait ended by a producer.
+//! Nothing recurses, and the cost is linear, or these tests would not end.
+
+use std::fmt::Write;
 
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{SegmentKind, Via, Window, active, contributors, exact};
+use wakepath_critical_path::{SegmentKind, Timeouts, Via, Window, active, active_by, contributors, exact};
 use wakepath_event::{BlockedState, EventKind, Mark, SwitchOut, Tid};
 use wakepath_scenario::event;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
@@ -53,4 +55,28 @@ fn a_chain_of_a_million_waits_is_only_long() {
     assert_eq!(path.segments.last().map(|segment| segment.via), Some(Via::Window));
     let sum: u64 = path.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
     assert_eq!(sum, window.to.since(window.from));
+}
+
+#[test]
+fn a_long_series_of_waits_is_read_once() {
+    const ITEMS: u64 = 60_000;
+    let mut trace = String::from(
+        "thread A tid=10\nthread P tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch A\n0 c1 idle switch P\n",
+    );
+    for at in (0..ITEMS).map(|item| 100 * item) {
+        let [slept, began, woken, ended] = [1, 5, 90, 92].map(|ns| at + ns);
+        let _ = writeln!(
+            trace,
+            "{slept} c1 P switch idle blocked call=230:0\n{began} c0 A switch idle blocked call=202:0x1028\n\
+             {woken} c1 idle/timer waking P\n{woken} c1 idle switch P\n\
+             {ended} c1 P waking A\n{ended} c0 idle switch A"
+        );
+    }
+    let script = wakepath_scenario::text::parse(&trace).expect("a trace");
+    let graph: Graph = script.events.iter().collect();
+    let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: graph.to() };
+    // The producer ended the last wait, so its wake-ups were events.
+    let path = active_by(&graph, window, Timeouts::JoinedIfAlike);
+    assert_eq!((path.waits.len() as u64, path.joined.waits), (ITEMS, 0));
+    assert!(path.problems.is_empty(), "{:?}", path.problems);
 }

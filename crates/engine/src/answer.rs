@@ -72,8 +72,10 @@ pub struct PathAnswer<'r> {
     pub path: Path,
     /// The contributors to the window's time, the largest first; together they fill the window.
     pub contributors: Vec<Contributor>,
-    /// The other reading, if waits that timed out may have gone on and take at least a hundredth of the window.
-    pub if_joined: Option<Box<IfJoined>>,
+    /// The reading with proved joins only, if `path` also joins slices.
+    pub if_not_joined: Option<Box<OtherPath>>,
+    /// The reading with more joins, if further waits may have gone on and take at least a hundredth of the window.
+    pub if_joined: Option<Box<OtherPath>>,
     /// The wait of the window's thread at the recording's end, if the window reaches the end.
     pub still_waiting: Option<Hang>,
     /// The wait in which a signal killed the window's thread, or else a descendant of its process.
@@ -121,16 +123,16 @@ pub struct NextThread {
     pub to: Stamp<Reference>,
 }
 
-/// The unproved reading of a window, in which each wait that timed out went on in the next wait.
+/// Another reading of a window.
 #[derive(Debug)]
-pub struct IfJoined {
-    /// The waits that this path joins beyond the proved joins.
+pub struct OtherPath {
+    /// The waits joined in only a single reading.
     pub timed_out: JoinedSum,
     /// The path.
     pub path: Path,
     /// Its contributors, the largest first.
     pub contributors: Vec<Contributor>,
-    /// Empty: the path of [`Algorithm::JoinedIfAlike`](crate::Algorithm::JoinedIfAlike) has the places in the code.
+    /// Empty: an option gives the path with the places in the code.
     pub stacks: Stacks,
 }
 
@@ -148,6 +150,7 @@ impl<'r> PathAnswer<'r> {
             head,
             question,
             contributors: contributors(&recorded.graph, &path),
+            if_not_joined: None,
             if_joined: None,
             path,
             still_waiting: None,
@@ -173,9 +176,14 @@ impl PathAnswer<'_> {
         Evidence { recorded, path, stacks, sampled }
     }
 
+    /// The window's other reading.
+    fn other_path(&self) -> Option<&OtherPath> {
+        self.if_not_joined.as_deref().or(self.if_joined.as_deref())
+    }
+
     /// The evidence for the window's other reading.
-    pub fn evidence_if_joined(&self) -> Option<Evidence<'_>> {
-        let IfJoined { path, stacks, .. } = self.if_joined.as_deref()?;
+    pub fn evidence_of_other(&self) -> Option<Evidence<'_>> {
+        let OtherPath { path, stacks, .. } = self.other_path()?;
         Some(Evidence { path, stacks, ..self.evidence() })
     }
 
@@ -184,8 +192,8 @@ impl PathAnswer<'_> {
         self.findings.get_or_init(|| {
             let waits =
                 LastWaits { still_waiting: self.still_waiting.as_ref(), killed: self.killed.as_ref() };
-            let timed_out = self.if_joined.as_ref().map(|other| other.timed_out);
-            PathFindings::new(&self.evidence(), waits, self.evidence_if_joined().zip(timed_out))
+            let timed_out = self.other_path().map(|other| other.timed_out);
+            PathFindings::new(&self.evidence(), waits, self.evidence_of_other().zip(timed_out))
         })
     }
 

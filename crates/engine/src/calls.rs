@@ -5,7 +5,7 @@ mod goroutines;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use wakepath_critical_path::{Algorithm, Window};
+use wakepath_critical_path::{Algorithm, NoHandOvers, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 use wakepath_findings::{CallCause, CallPlace, CallsFindings, CauseTree, Evidence, PerGroup, merged_tree};
@@ -13,7 +13,7 @@ use wakepath_goroutines::GoWindow;
 
 use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::{answer, explain};
+use crate::path::{answer, path_with};
 use crate::requests::goroutine::path_of_windows;
 use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
@@ -355,7 +355,10 @@ fn group<'r>(
                 followed.extend(of_goroutine);
                 answer(recorded, found.path, Question::Thread, names)
             }
-            None => explain(recorded, algorithm, window, Question::Thread, names),
+            None => {
+                let path = path_with(&recorded.graph, window, algorithm, &NoHandOvers);
+                answer(recorded, path, Question::Thread, names)
+            }
         }
     });
     let paths = paths.collect();

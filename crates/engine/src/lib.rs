@@ -29,7 +29,7 @@ mod time_spec;
 mod user_states;
 pub mod watch;
 
-pub use answer::{Head, IfJoined, NextQuestion, NextThread, PathAnswer, Question};
+pub use answer::{Head, NextQuestion, NextThread, OtherPath, PathAnswer, Question};
 pub use calls::{
     CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, EndersRequest, Group, MAX_CALLS, Which, calls,
     has_calls_of,

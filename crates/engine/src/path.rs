@@ -4,7 +4,7 @@ use wakepath_critical_path::{
     Algorithm, HandOvers, NoHandOvers, Path, Segment, Timeouts, Window, active_with, contributors, exact,
 };
 use wakepath_findings::{
-    KilledBy, LastWaits, WindowWaits, deaths, joined_if_alike, unheeded, waits_of_window, window_deaths,
+    KilledBy, LastWaits, Readings, WindowWaits, deaths, readings, unheeded, waits_of_window, window_deaths,
 };
 use wakepath_loaded::Stretches;
 use wakepath_wait_graph::Graph;
@@ -16,7 +16,7 @@ use crate::query::{Selection, range, select};
 use crate::reclaims::reclaims;
 use crate::user_states::user_states;
 use crate::{
-    CodeNames, IfJoined, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
+    CodeNames, OtherPath, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
     Recorded, Stacks, problem, sampled,
 };
 
@@ -86,13 +86,17 @@ pub(crate) fn explain_with<'r>(
 ) -> PathAnswer<'r> {
     let graph = &recorded.graph;
     let path = path_with(graph, window, algorithm, hand_overs);
+    let Readings { path, if_not_joined, if_joined } =
+        readings(recorded, path, |timeouts| active_with(graph, window, timeouts, hand_overs));
     let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, &path);
-    let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
-        let contributors = contributors(graph, &path);
-        Box::new(IfJoined { timed_out, contributors, path, stacks: Stacks::default() })
+    let [if_not_joined, if_joined] = [if_not_joined, if_joined].map(|other| {
+        other.map(|(path, timed_out)| {
+            let contributors = contributors(graph, &path);
+            Box::new(OtherPath { timed_out, contributors, path, stacks: Stacks::default() })
+        })
     });
     let answer = answer(recorded, path, question, names);
-    PathAnswer { if_joined, still_waiting, killed, deadlocks, ..answer }
+    PathAnswer { if_not_joined, if_joined, still_waiting, killed, deadlocks, ..answer }
 }
 
 /// A window's path by an algorithm. The exact path ignores handed-over work.
@@ -105,6 +109,7 @@ pub(crate) fn path_with(
     let timeouts = match algorithm {
         Algorithm::Active => Timeouts::AsTheyAre,
         Algorithm::Joined => Timeouts::Joined,
+        Algorithm::JoinedInSlices => Timeouts::JoinedInSlices,
         Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
         Algorithm::Exact => return exact(graph, window),
     };

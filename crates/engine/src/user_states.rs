@@ -106,6 +106,7 @@ fn part_within(
         segments,
         waits: path.waits.clone(),
         joined: path.joined,
+        unjoined: path.unjoined,
         problems: Vec::new(),
     }
 }

@@ -58,7 +58,7 @@ pub use scheduling::{Behind, Confined, CpuReasons, Standing};
 pub use sleep_loop::SleepLoop;
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};
-pub use time_outs::{Awaited, OtherReading, joined_if_alike};
+pub use time_outs::{Awaited, OtherReading, Readings, readings};
 pub use tree::{CauseTree, Leaf, MAX_DEPTH, Node, Sum, cause_tree, merged_tree};
 pub use unheeded::{LivedUntil, LivesOn, Unheeded, unheeded};
 pub use who::{Doers, Who};

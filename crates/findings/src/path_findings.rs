@@ -59,7 +59,7 @@ const MIN_SHARE: f64 = 0.0005;
 const MAX_SHOWN: usize = 12;
 
 impl PathFindings {
-    /// The findings about a path. `other` is a path that joins more time-outs, with their sum.
+    /// The findings about a path. `other` is a path with more joined waits, or fewer, and the sum over these.
     pub fn new(
         evidence: &Evidence<'_>,
         waits: LastWaits<'_>,
@@ -68,7 +68,8 @@ impl PathFindings {
         let (rows, spins) = (rows(evidence), Spins::new(evidence));
         let headline = headline(evidence, &rows, waits);
         let other_reading = other.and_then(|(other, timed_out)| {
-            other_reading(headline.largest.as_ref(), &rows, &other, timed_out)
+            let joins = other.path.joined.waits > evidence.path.joined.waits;
+            other_reading(headline.largest.as_ref(), &rows, &other, timed_out, joins)
         });
         let ambiguous = evidence.segments().filter(|segment| segment.basis == Basis::Ambiguous);
         Self {

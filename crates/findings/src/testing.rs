@@ -2,7 +2,7 @@
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
+    Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Unjoined, Via, Wait, WaitId, Window,
 };
 use wakepath_event::{BlockRequest, Call, CgroupId, Clocks, Comm, EventKind, NameSpace, ThreadIdentity};
 pub use wakepath_loaded::testing::call;
@@ -193,6 +193,7 @@ impl Story {
                 segments: self.segments,
                 waits: self.waits,
                 joined: JoinedSum::default(),
+                unjoined: Unjoined::default(),
                 problems: Vec::new(),
             },
             stacks: Stacks::default(),

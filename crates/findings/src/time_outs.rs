@@ -1,11 +1,9 @@
-//! Waits that timed out: the thread for which joined waits waited, and the reading that joins more waits.
+//! Waits ended early, by time-outs or alike: the thread for which joined waits waited, and the readings with more or fewer joins.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wakepath_critical_path::{
-    Algorithm, Cause, JoinedSum, Path, Segment, SegmentKind, Timeouts, active_by, may_go_on,
-};
+use wakepath_critical_path::{Algorithm, JoinedSum, Path, Timeouts};
 use wakepath_loaded::{CallName, Recorded};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -37,40 +35,82 @@ pub(crate) fn awaited(evidence: &Evidence<'_>) -> Option<Awaited> {
     Some(Awaited { thread, call, ns })
 }
 
-/// A path that also joins the time-outs after which waits may have gone on, with their sum; `None` below 1% of the
-/// window, or if `path` is not a joined path.
-pub fn joined_if_alike(recorded: &Recorded, path: &Path) -> Option<(Path, JoinedSum)> {
-    let is_time_out = |segment: &&Segment| {
-        segment.kind == SegmentKind::Timer
-            && !matches!(segment.cause, Cause::SentByTimer { .. })
-            && segment.call.is_some_and(|call| may_go_on(call.number))
+/// A window's readings: waits ended early are several waits, or went on.
+#[derive(Debug)]
+pub struct Readings {
+    /// The first screen's reading.
+    pub path: Path,
+    /// The reading with proved joins only, if the first screen's has more.
+    pub if_not_joined: Option<(Path, JoinedSum)>,
+    /// A path with further joins.
+    pub if_joined: Option<(Path, JoinedSum)>,
+}
+
+/// The readings of a window whose path has only proved joins; `by` makes its path by another choice.
+pub fn readings(recorded: &Recorded, path: Path, by: impl Fn(Timeouts) -> Path) -> Readings {
+    let (path, if_not_joined) = match joined_in_slices(recorded, &path, &by) {
+        Some((joined, sum)) => (joined, Some((path, sum))),
+        None => (path, None),
     };
-    let sum: u64 = path.segments().filter(is_time_out).map(|segment| segment.to.since(segment.from)).sum();
-    let is_worth = |ns: u64| ns > 0 && ns >= path.window.to.since(path.window.from) / 100;
-    if path.algorithm != Algorithm::Joined || !is_worth(sum) {
+    let if_joined = joined_if_alike(&path, by);
+    Readings { path, if_not_joined, if_joined }
+}
+
+/// The path with slices joined too, and their sum, where the first screen should give this reading: above
+/// [`MIN_SHARE`], and the headline differs.
+fn joined_in_slices(
+    recorded: &Recorded,
+    path: &Path,
+    by: impl Fn(Timeouts) -> Path,
+) -> Option<(Path, JoinedSum)> {
+    let window = path.window.length();
+    if path.algorithm != Algorithm::Joined || !is_large(path.unjoined.in_slices.ns, window) {
         return None;
     }
-    let joined = active_by(recorded.graph(), path.window, Timeouts::JoinedIfAlike);
-    let more = JoinedSum {
-        waits: joined.joined.waits.saturating_sub(path.joined.waits),
-        ns: joined.joined.ns.saturating_sub(path.joined.ns),
+    let joined = by(Timeouts::JoinedInSlices);
+    let sum = joined.joined.without(path.joined);
+    // The places in the code decide no row.
+    let (stacks, sampled) = Default::default();
+    let evidence = |path| Evidence { recorded, path, stacks: &stacks, sampled: &sampled };
+    let (first, other) = (evidence(path), evidence(&joined));
+    let first_rows = rows(&first);
+    let differs = || {
+        other_reading(largest_part(&first, &first_rows).as_ref(), &first_rows, &other, sum, false).is_some()
     };
+    differs().then_some((joined, sum))
+}
+
+/// A path with all waits joined after which the thread may have gone on, and the sum over these; `None` below 1% of the window, or if another choice was asked for.
+fn joined_if_alike(path: &Path, by: impl Fn(Timeouts) -> Path) -> Option<(Path, JoinedSum)> {
+    let is_asked = matches!(path.algorithm, Algorithm::Joined | Algorithm::JoinedInSlices);
+    let is_worth = |ns: u64| ns > 0 && ns >= path.window.length() / 100;
+    if !is_asked || !is_worth(path.unjoined.alike.ns) {
+        return None;
+    }
+    let joined = by(Timeouts::JoinedIfAlike);
+    let more = joined.joined.without(path.joined);
     is_worth(more.ns).then_some((joined, more))
 }
 
-/// The second reading of a headline: timed-out waits went on in the next wait, which is not proved.
+/// A headline's second reading: waits ended early went on in the next wait, or none did.
 #[derive(Debug, Clone)]
 pub struct OtherReading {
-    /// The waits joined for this reading.
+    /// The waits joined in only a single reading.
     pub timed_out: JoinedSum,
-    /// The rows of the joined path.
+    /// This reading joins them, and the headline's does not.
+    pub joins: bool,
+    /// Its path's rows.
     pub rows: Vec<(RowKey, Row)>,
     /// The blamed part.
     pub largest: LargestPart,
 }
 
-/// Above this share of the window, time-outs after which waits may have gone on give a headline a second reading.
+/// With a larger share of the window, waits after which the thread may have gone on give a headline a second reading.
 const MIN_SHARE: f64 = 0.1;
+
+fn is_large(ns: u64, window_ns: u64) -> bool {
+    ns as f64 > window_ns as f64 * MIN_SHARE
+}
 
 /// The second reading of a headline that blames `first`, a part of `first_rows`; `None` if little timed out, or if
 /// it blames the same for the same time within 1% of the window.
@@ -79,9 +119,10 @@ pub(crate) fn other_reading(
     first_rows: &[(RowKey, Row)],
     other: &Evidence<'_>,
     timed_out: JoinedSum,
+    joins: bool,
 ) -> Option<OtherReading> {
     let window = other.window_ns();
-    if (timed_out.ns as f64) <= window as f64 * MIN_SHARE {
+    if !is_large(timed_out.ns, window) {
         return None;
     }
     let rows = rows(other);
@@ -96,7 +137,7 @@ pub(crate) fn other_reading(
     if first.is_some_and(is_same) {
         return None;
     }
-    Some(OtherReading { timed_out, rows, largest })
+    Some(OtherReading { timed_out, joins, rows, largest })
 }
 
 /// A row, and the first thing to name in a sentence about it.
@@ -125,7 +166,7 @@ mod tests {
     use super::*;
     use crate::Certainty;
     use crate::testing::{FUTEX, Story, call, disk};
-    use wakepath_critical_path::{Via, WaitId};
+    use wakepath_critical_path::{Cause, SegmentKind, Via, WaitId, active_by};
 
     #[test]
     fn the_awaited_thread_is_the_one_for_which_most_timed_out() {
@@ -214,7 +255,8 @@ mod tests {
             let [from, to] = [from, to].map(wakepath_clock::Stamp::from_ns);
             let window = wakepath_critical_path::Window { thread: ThreadIndex(0), from, to };
             let path = active_by(&recorded.graph, window, timeouts);
-            joined_if_alike(&recorded, &path).map(|(path, sum)| (path.algorithm, sum.waits, sum.ns))
+            joined_if_alike(&path, |timeouts| active_by(&recorded.graph, window, timeouts))
+                .map(|(path, sum)| (path.algorithm, sum.waits, sum.ns))
         };
         let found = [31, 1099, 1100].map(|to| by(0, to, Timeouts::Joined));
         assert_eq!(found[0], Some((Algorithm::JoinedIfAlike, 1, 10)));
@@ -307,7 +349,8 @@ mod tests {
             let [from, to] = [0, end].map(wakepath_clock::Stamp::from_ns);
             let window = wakepath_critical_path::Window { thread: ThreadIndex(0), from, to };
             let path = active_by(&recorded.graph, window, Timeouts::Joined);
-            let (path, sum) = joined_if_alike(&recorded, &path).expect("time-outs");
+            let (path, sum) = joined_if_alike(&path, |timeouts| active_by(&recorded.graph, window, timeouts))
+                .expect("time-outs");
             let (stacks, sampled) = Default::default();
             let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
             let of_path = rows(&evidence);
@@ -322,7 +365,7 @@ mod tests {
                 blames: Blames::Key,
             };
             let given = |first: Option<LargestPart>| {
-                other_reading(first.as_ref(), &of_path, &evidence, sum).is_some()
+                other_reading(first.as_ref(), &of_path, &evidence, sum, true).is_some()
             };
             let running = place(&RowKey::Running(wakepath_event::Comm::new(b"A")));
             let ran = end - 970;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Via, Wait, WaitId,
-    Window, active_by,
+    Algorithm, Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait,
+    WaitId, Window, active_by,
 };
 use wakepath_event::Context;
 use wakepath_wait_graph::{Graph, ThreadIndex};
@@ -102,12 +102,13 @@ pub fn path(
     let algorithm = match timeouts {
         Timeouts::AsTheyAre => Algorithm::Active,
         Timeouts::Joined => Algorithm::Joined,
+        Timeouts::JoinedInSlices => Algorithm::JoinedInSlices,
         Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
     };
     let thread = last_thread(goroutines, first.goroutine, first.from);
     let window = Window { thread, from: first.from, to: last.to };
     let Walk { segments, of, waits, parks, problems, joined, .. } = walk;
-    let path = Path { window, algorithm, segments, waits, joined, problems };
+    let path = Path { window, algorithm, segments, waits, joined, unjoined: Unjoined::default(), problems };
     Some(GoPath { path, goroutines: of, parks })
 }
 
@@ -235,8 +236,7 @@ impl Walk<'_> {
                 self.problems.push(problem);
             }
         }
-        self.joined.waits += path.joined.waits;
-        self.joined.ns += path.joined.ns;
+        self.joined = self.joined.with(path.joined);
     }
 
     /// Replaces a park by the activity of the goroutine that ended it, if a goroutine did.

@@ -149,7 +149,7 @@ fn a_wait_in_epoll_names_the_descriptor_that_ended_it() {
     for words in [
         " waiting until a time-out: nothing came, 1 wait in epoll_wait",
         " waiting until a timerfd expired, 1 wait in epoll_wait on [timerfd]",
-        " waiting until a timer: a time-out, or one that it waited for, 1 wait in poll",
+        " waiting until a time-out, or until a timer that it waited for, 1 wait in poll",
     ] {
         assert!(screen.contains(words), "{words}: {screen}");
     }

@@ -91,18 +91,18 @@ fn a_wait_that_timed_out_says_what_did_not_come() {
     let screen = run(&folder, &["path"], 0).0;
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     for (call, words) in [
-        ("connect", ": timed out, no answer came, 1 wait in connect on tcp 127.0.0.1:"),
+        ("connect", " until a time-out: no answer came, 1 wait in connect on tcp 127.0.0.1:"),
         ("futex", " waiting until a time-out, 1 wait in futex"),
-        ("sendto", " to read: timed out, its window was closed, 1 wait in sendto on tcp 127.0.0.1:"),
+        ("sendto", " to read until a time-out: its window was closed, 1 wait in sendto on tcp 127.0.0.1:"),
     ] {
         assert!(screen.contains(words) || !is_known(call), "{words}: {screen}");
     }
     // The read and the two waits for any descriptor in a set share a row, which counts the unnamed waits.
     let sets = ["select", "pselect6", "ppoll"].into_iter().filter(|call| is_known(call)).count();
     if is_known("recvfrom") && sets == 2 {
-        assert!(screen.contains(" and 1 other: timed out, nothing came, "), "{screen}");
+        assert!(screen.contains(" and 1 other until a time-out: nothing came, "), "{screen}");
     } else {
-        assert!(screen.contains(": timed out, nothing came, "), "{screen}");
+        assert!(screen.contains(" until a time-out: nothing came, "), "{screen}");
     }
     for never in ["sleeping", "waiting for a timer"] {
         assert!(!screen.contains(never), "{screen}");

@@ -94,7 +94,7 @@ fn a_poll_names_its_descriptors_and_polls_of_one_set_are_one_wait() {
     );
 
     let screen = screen(&folder);
-    assert!(screen.contains(" and 2 others: timed out, nothing came, "), "{screen}");
+    assert!(screen.contains(" and 2 others until a time-out: nothing came, "), "{screen}");
     assert!(
         screen.contains(" sleeping until a timer, "),
         "a poll of nothing, and the child's sleep: {screen}"

@@ -60,18 +60,22 @@ fn waits_that_timed_out_are_joined_by_default_where_that_is_proved() {
         assert_eq!(code, 0, "{err}");
         let answer: Value = serde_json::from_str(&out).expect("JSON");
         let largest = &answer["contributors"][0];
-        format!("{} {} {}", answer["algorithm"], largest["comm"], largest["total_ns"])
+        format!("{} {} {} {}", answer["algorithm"], answer["joins"], largest["comm"], largest["total_ns"])
     };
     let polls = made(POLLS, &[]);
-    assert_eq!(ask(&polls, &[]), r#""joined" "worker" 4000"#, "the descriptors are not known");
-    assert_eq!(ask(&polls, &["--as-timed-out"]), r#""active" "worker" 4000"#);
-    assert_eq!(ask(&polls, &["--join-timeouts"]), r#""joined" "helper" 6000"#);
+    assert_eq!(ask(&polls, &[]), r#""joined" "proved" "worker" 4000"#, "one time-out of unknown descriptors");
+    assert_eq!(ask(&polls, &["--as-timed-out"]), r#""active" "none" "worker" 4000"#);
+    assert_eq!(ask(&polls, &["--join-timeouts"]), r#""joined" "alike" "helper" 6000"#);
+    let twice = "3000 c0 idle/timer waking worker\n3000 c0 idle switch worker\n3100 c0 worker switch idle blocked call=7:0x10\n";
+    let slices = made(&POLLS.replace("5000 c0 idle/timer", &format!("{twice}5000 c0 idle/timer")), &[]);
+    assert_eq!(ask(&slices, &[]), r#""joined" "slices" "helper" 5900"#);
+    assert_eq!(ask(&slices, &["--as-timed-out"]), r#""active" "none" "worker" 3900"#);
     let lock = "call=202:0x1000 op=393 value=2 claim=helper";
     let lock = POLLS.replace("helper tid=11", "helper tid=11 tgid=10").replace("call=7:0x10", lock);
     let lock = made(&lock, &[]);
-    assert_eq!(ask(&lock, &[]), r#""joined" "helper" 6000"#);
-    assert_eq!(ask(&lock, &["--as-timed-out"]), r#""active" "worker" 4000"#);
-    assert_eq!(ask(&lock, &["--join-timeouts"]), r#""joined" "helper" 6000"#);
+    assert_eq!(ask(&lock, &[]), r#""joined" "proved" "helper" 6000"#);
+    assert_eq!(ask(&lock, &["--as-timed-out"]), r#""active" "none" "worker" 4000"#);
+    assert_eq!(ask(&lock, &["--join-timeouts"]), r#""joined" "alike" "helper" 6000"#);
     let says_nothing_changed = |made: &Made| {
         let (_, out, _) = made.run(["path", "--tid", "10", "--join-timeouts"]);
         out.contains("--join-timeouts changed nothing: no wait went on after a time-out")

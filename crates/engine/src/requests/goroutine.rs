@@ -118,6 +118,7 @@ pub(crate) fn path_of_windows(
     let timeouts = match algorithm {
         Algorithm::Active | Algorithm::Exact => Timeouts::AsTheyAre,
         Algorithm::Joined => Timeouts::Joined,
+        Algorithm::JoinedInSlices => Timeouts::JoinedInSlices,
         Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
     };
     let names = &recorded.survey.names;

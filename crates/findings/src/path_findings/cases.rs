@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use crate::testing::checkout;
 use crate::{
-    CallsFindings, Evidence, LastWaits, Method, PathFindings, PerGroup, cause_tree, joined_if_alike,
+    CallsFindings, Evidence, LastWaits, Method, PathFindings, PerGroup, Readings, cause_tree, readings,
     waits_of_window,
 };
 use wakepath_clock::Stamp;
@@ -22,7 +22,10 @@ fn check(recorded: &Recorded, path: &Path, what: &str) {
     let window = path.window.length();
     let waits = waits_of_window(recorded, path);
     let waits = LastWaits { still_waiting: waits.still_waiting.as_ref(), killed: waits.killed.as_ref() };
-    let other = joined_if_alike(recorded, path);
+    let Readings { path: first, if_not_joined, if_joined } =
+        readings(recorded, path.clone(), |timeouts| active_by(recorded.graph(), path.window, timeouts));
+    let (path, other) = (&first, if_not_joined.or(if_joined));
+    let evidence = Evidence { path, ..evidence };
     let other = other.as_ref().map(|(path, timed_out)| (Evidence { path, ..evidence }, *timed_out));
     let found = PathFindings::new(&evidence, waits, other);
 
@@ -95,6 +98,7 @@ fn check_case(script: &Script, case: &str) -> usize {
         let path = match question.verb.as_str() {
             "active" => active(graph, window(&recorded, question)),
             "joined" => active_by(graph, window(&recorded, question), Timeouts::Joined),
+            "slices" => active_by(graph, window(&recorded, question), Timeouts::JoinedInSlices),
             "alike" => active_by(graph, window(&recorded, question), Timeouts::JoinedIfAlike),
             "exact" => exact(graph, window(&recorded, question)),
             _ => continue,

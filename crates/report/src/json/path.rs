@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Responsible};
-use wakepath_engine::{Head, IfJoined, PathAnswer, Question};
+use wakepath_engine::{Head, OtherPath, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::Blamed;
 use wakepath_loaded::{Caller, Site, ThreadInfo, call_name};
@@ -75,11 +75,18 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
         question: documents.question(),
         algorithm: match path.algorithm {
             Algorithm::Active => "active",
-            Algorithm::Joined | Algorithm::JoinedIfAlike => "joined",
+            Algorithm::Joined | Algorithm::JoinedInSlices | Algorithm::JoinedIfAlike => "joined",
             Algorithm::Exact => "exact",
         },
+        joins: match path.algorithm {
+            Algorithm::Active | Algorithm::Exact => "none",
+            Algorithm::Joined => "proved",
+            Algorithm::JoinedInSlices => "slices",
+            Algorithm::JoinedIfAlike => "alike",
+        },
         joined: path.joined.into(),
-        if_joined: answer.if_joined.as_deref().map(|other| documents.if_joined(other)),
+        if_not_joined: answer.if_not_joined.as_deref().map(|other| documents.other_path(other)),
+        if_joined: answer.if_joined.as_deref().map(|other| documents.other_path(other)),
         contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
         still_waiting: answer.still_waiting.as_ref().map(hang),
         killed: answer.killed.as_ref().map(hang),
@@ -117,8 +124,11 @@ struct BodyJson<'a, W: Serialize, S: Serialize> {
     window: WindowJson<'a>,
     question: QuestionJson,
     algorithm: &'static str,
+    /// The joined waits: none, proved, also slices, or all alike.
+    joins: &'static str,
     joined: JoinedJson,
-    if_joined: Option<IfJoinedJson<'a>>,
+    if_not_joined: Option<OtherPathJson<'a>>,
+    if_joined: Option<OtherPathJson<'a>>,
     contributors: Vec<ContributorJson<'a>>,
     still_waiting: Option<HangJson>,
     killed: Option<HangJson>,
@@ -191,21 +201,23 @@ struct ContributorJson<'a> {
     share: f64,
 }
 
-/// Waits that timed out, and count together with a later wait.
+/// Waits ended early, counted together with a later wait.
 #[derive(Serialize)]
 struct JoinedJson {
     waits: u64,
     total_ns: u64,
+    /// The waits ended by tickers.
+    by_threads: u64,
 }
 
 impl From<JoinedSum> for JoinedJson {
-    fn from(JoinedSum { waits, ns }: JoinedSum) -> Self {
-        Self { waits, total_ns: ns }
+    fn from(JoinedSum { waits, ns, by_threads }: JoinedSum) -> Self {
+        Self { waits, total_ns: ns, by_threads }
     }
 }
 
 #[derive(Serialize)]
-struct IfJoinedJson<'a> {
+struct OtherPathJson<'a> {
     #[serde(flatten)]
     joined: JoinedJson,
     contributors: Vec<ContributorJson<'a>>,
@@ -300,8 +312,8 @@ impl<'a> Documents<'a> {
         }
     }
 
-    fn if_joined(&self, other: &'a IfJoined) -> IfJoinedJson<'a> {
-        IfJoinedJson {
+    fn other_path(&self, other: &'a OtherPath) -> OtherPathJson<'a> {
+        OtherPathJson {
             joined: other.timed_out.into(),
             contributors: other.contributors.iter().map(|part| self.contributor(part)).collect(),
         }

@@ -45,6 +45,14 @@ fn method(screen: &mut Screen, answer: &PathAnswer, sum: u64) {
                  ended the last of these waits, they are explained as one."
             )
         }
+        Algorithm::JoinedInSlices => {
+            format!(
+                "{ACTIVE} Where a thread seems to wait in slices, they are explained as one: at least two waits of the \
+                 same kind in a row ended by time-outs, or by a thread that a timer had just woken, and between \
+                 them the thread sent no packet and woke no thread. Without proof that it was the same wait, their \
+                 time is ambiguous."
+            )
+        }
         Algorithm::JoinedIfAlike => {
             format!(
                 "{ACTIVE} Where a thread may have returned to the same wait after each time-out, these waits are \

@@ -90,7 +90,8 @@ pub fn next_words(answer: &PathAnswer) -> Option<Vec<String>> {
         add("--to", to);
     }
     let flags = match algorithm {
-        Algorithm::Joined => &["--tree"][..],
+        // Without an option, the same reading is the first again.
+        Algorithm::Joined | Algorithm::JoinedInSlices => &["--tree"][..],
         Algorithm::Active => &["--as-timed-out", "--tree"],
         Algorithm::JoinedIfAlike => &["--join-timeouts", "--tree"],
         Algorithm::Exact => &["--exact", "--tree"],

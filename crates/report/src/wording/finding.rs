@@ -253,12 +253,12 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::TimedOut(expected) => ("timed_out", timed_out(*expected, row)),
         RowKey::Window(object, timed_out) => {
             let end = object.as_ref().map_or(String::from("the receiver"), object_name);
-            let timed_out = if *timed_out { ": timed out," } else { ":" };
-            ("window_closed", format!("waiting for {end} to read{timed_out} its window was closed"))
+            let until = if *timed_out { " until a time-out" } else { "" };
+            ("window_closed", format!("waiting for {end} to read{until}: its window was closed"))
         }
         RowKey::TimerReady(object) => ("timer_ready", timer_ready(object.as_ref())),
         RowKey::TimeOutOrTimer => {
-            fixed("time_out_or_timer", "waiting until a timer: a time-out, or one that it waited for")
+            fixed("time_out_or_timer", "waiting until a time-out, or until a timer that it waited for")
         }
         RowKey::Network(None) => fixed("network", "waiting for the network"),
         RowKey::Network(Some(end)) if end.is_name_server() => {
@@ -332,7 +332,7 @@ fn timer_ready(object: Option<&Object>) -> String {
 }
 
 /// Timed-out waits, by the object with most of their time:
-/// `waiting for udp 10.0.0.53:53 and 2 others: timed out, nothing came`.
+/// `waiting for udp 10.0.0.53:53 and 2 others until a time-out: nothing came`.
 fn timed_out(expected: Expected, row: &Row) -> String {
     let missing = match expected {
         Expected::Answer => "no answer came",
@@ -349,7 +349,7 @@ fn timed_out(expected: Expected, row: &Row) -> String {
                 0 => String::new(),
                 more => format!(" and {}", count(more as u64, "other")),
             };
-            format!("waiting for {}{others}: timed out, {missing}", object_name(object))
+            format!("waiting for {}{others} until a time-out: {missing}", object_name(object))
         }
         None => format!("waiting until a time-out: {missing}"),
     }

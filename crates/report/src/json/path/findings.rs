@@ -36,7 +36,7 @@ pub struct HeadlineJson {
     /// The threads between the window's own thread and the last one; absent where it waited directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub through: Option<ThroughJson>,
-    /// The reading in which time-outs went on; null with a single reading.
+    /// The reading with more joins, or fewer; null with a single reading.
     pub other_reading: Option<OtherReadingJson>,
 }
 
@@ -51,6 +51,8 @@ pub struct ThroughJson {
 
 #[derive(Serialize)]
 pub struct OtherReadingJson {
+    /// Its joined waits, in the words of the document's `joins`.
+    joins: &'static str,
     code: &'static str,
     what: String,
     is_most: bool,
@@ -256,10 +258,11 @@ impl<'a> Documents<'a> {
     }
 
     fn other_reading(&self) -> Option<OtherReadingJson> {
-        let (evidence, other) = (self.0.evidence_if_joined()?, self.found().other_reading.as_ref()?);
+        let (evidence, other) = (self.0.evidence_of_other()?, self.found().other_reading.as_ref()?);
         let part @ LargestPart { row, ns, is_most, certainty, .. } = &other.largest;
         let (key, row) = other.rows.get(*row)?;
         Some(OtherReadingJson {
+            joins: if other.joins { "alike" } else { "proved" },
             code: wording::row(&evidence, key, row).0,
             what: wording::blamed(&evidence, key, row, part),
             is_most: *is_most,

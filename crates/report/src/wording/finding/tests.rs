@@ -83,16 +83,16 @@ fn waits_that_timed_out_name_the_object_with_most_of_their_time_and_count_the_ot
     let (orders, pipe) = (Some(Object::File("orders.db".into())), Some(Object::Pipe));
     let timer = Some(Object::Anonymous("[timerfd]".into()));
     for (expected, objects, sentence) in [
-        (Expected::Input, &[pipe.clone()][..], "waiting for a pipe: timed out, nothing came"),
+        (Expected::Input, &[pipe.clone()][..], "waiting for a pipe until a time-out: nothing came"),
         (
             Expected::Room,
             &[pipe.clone(), orders.clone()],
-            "waiting for a pipe and 1 other: timed out, no room to send",
+            "waiting for a pipe and 1 other until a time-out: no room to send",
         ),
         (
             Expected::Answer,
             &[orders.clone(), pipe.clone(), timer.clone()],
-            "waiting for orders.db and 2 others: timed out, no answer came",
+            "waiting for orders.db and 2 others until a time-out: no answer came",
         ),
         // The kernel's own objects have no name for a reader.
         (Expected::Input, &[timer, pipe.clone()], "waiting until a time-out: nothing came"),
