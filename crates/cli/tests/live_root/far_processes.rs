@@ -142,11 +142,13 @@ if server == 0:
         c, _ = l.accept()
         c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, NO_DELAY)
         segment = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        c.recv(1)
         for size in BOTH: c.send(bytes(size))
         c.recv(9)
 for i in range(12):
     c = socket.create_connection(('127.0.0.1', 18461))
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    c.send(b'?')
     segment = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
     c.recv(sum(BOTH), socket.MSG_WAITALL)
     c.close()
