@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use wakepath_event::NameSpace;
-use wakepath_process::{OpenedObject, Process, processes};
+use wakepath_process::{OpenedObject, Process, processes, sees_all_processes};
 
 use crate::file_locks::{FileLock, awaited_lock};
 use crate::names::Name;
@@ -49,9 +49,14 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
         for Waiting { tid, call, awaited, kernel, file } in waits(&process) {
             // Most processes wait for nothing that another process gives: then nothing is searched.
             let is_enough = || cpu_time().saturating_sub(began) > MAX_CPU;
+            let is_named = |object: OpenedObject| !object.is_socket && !object.is_unnamed();
+            let has_named = awaited.iter().any(|one| one.object().is_some_and(is_named));
+            if has_named && matches!(&table, Some(Some(Table { has_named: false, .. }))) {
+                table = None;
+            }
             let (lines, are_all) = match &awaited[..] {
                 [] => (Vec::new(), false),
-                _ => match table.get_or_insert_with(|| Table::read(is_enough)) {
+                _ => match table.get_or_insert_with(|| Table::read(has_named, is_enough)) {
                     None => (vec![String::from("unsearched")], false),
                     Some(table) => table.lines(&process, &awaited, &|| unix.as_deref(), &mut asked),
                 },
@@ -85,8 +90,10 @@ struct Table<E> {
     open: HashMap<OpenedObject, Vec<(u32, u32)>>,
     /// The kernel's list of locks.
     locks: String,
-    /// The device of all pipes without a name: no process can open them.
-    pipes: Option<u64>,
+    /// Has FIFOs.
+    has_named: bool,
+    /// All processes were seen, and all their descriptors.
+    is_complete: bool,
     /// Says when a search has to be given up.
     is_enough: E,
 }
@@ -101,22 +108,26 @@ struct FarEnd {
 
 impl<E: Fn() -> bool> Table<E> {
     /// `None` if `is_enough` says so first.
-    fn read(is_enough: E) -> Option<Self> {
+    fn read(has_named: bool, is_enough: E) -> Option<Self> {
         let mut open: HashMap<OpenedObject, Vec<(u32, u32)>> = HashMap::new();
+        // A process in another PID namespace may not be seen from within one.
+        let mut is_complete = sees_all_processes();
         for pid in processes() {
             if is_enough() {
                 return None;
             }
             // Others end meanwhile.
-            let opened = Process::open(pid).and_then(|process| process.opened()).unwrap_or_default();
+            let Ok(process) = Process::open(pid) else { continue };
+            let opened = process.opened(has_named).unwrap_or_default();
+            // A process whose first thread has ended shows no descriptors, and its other threads have some.
+            let shows_none = opened.is_empty() && process.descriptor_count().is_ok_and(|count| count == 0);
+            is_complete &= !shows_none || process.tasks().is_ok_and(|tasks| tasks.len() <= 1);
             for one in opened {
                 open.entry(one.object).or_default().push((pid, one.number));
             }
         }
-        let pipe = std::io::pipe().ok().and_then(|(reader, _)| rustix::fs::fstat(reader).ok());
-        let pipes = pipe.map(|pipe| pipe.st_dev);
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-        Some(Self { open, locks, pipes, is_enough })
+        Some(Self { open, locks, has_named, is_complete, is_enough })
     }
 
     /// A line for each awaited thing about the processes that could end the wait, which are added to `asked`; and a line
@@ -147,7 +158,7 @@ impl<E: Fn() -> bool> Table<E> {
     /// The processes able to give an awaited thing.
     fn far_end(&self, process: &Process, awaited: Awaited, unix: UnixSockets<'_>) -> Option<FarEnd> {
         let in_pipe = |kind, pipe: OpenedObject, processes| {
-            let are_all = self.pipes == Some(pipe.device);
+            let are_all = pipe.is_unnamed() && self.is_complete;
             FarEnd { kind, processes, are_all }
         };
         let unsearched = || FarEnd { kind: "unsearched", processes: BTreeSet::new(), are_all: false };
@@ -166,6 +177,7 @@ impl<E: Fn() -> bool> Table<E> {
                 FarEnd { kind, processes, are_all: false }
             }
             Awaited::Other => return None,
+            Awaited::Timer => FarEnd { kind: "other", processes: BTreeSet::new(), are_all: false },
             // A process with the other end would have ended the wait.
             Awaited::Partner(writes) => {
                 let kind = if writes { "writers" } else { "readers" };
@@ -177,22 +189,18 @@ impl<E: Fn() -> bool> Table<E> {
     }
 
     /// The processes with a lock.
-    fn lock_holder(&self, lock: FileLock) -> Option<FarEnd> {
+    fn lock_holder(&self, lock: FileLock<'_>) -> Option<FarEnd> {
         // The kernel names the process by which the lock was taken: perhaps it ended, and left the lock to a child.
         // Its number may belong to another process by now.
-        let (named, inode) = (lock.process, lock.inode);
-        let has_it = || Process::open(named).and_then(|holder| holder.has_inode(inode)).unwrap_or(false);
-        let (processes, are_all) = match self.flock_holders(inode).filter(|_| lock.is_flock) {
-            Some(holders) if !holders.is_empty() => (holders, true),
+        let named = lock.process;
+        let has_it = |process: &Process| process.has_lock(lock.file).unwrap_or(false);
+        let is_named = || Process::open(named).is_ok_and(|process| has_it(&process));
+        let (processes, are_all) = match lock.is_flock.then(|| self.all(has_it)).flatten() {
+            Some(holders) if !holders.is_empty() => (holders, self.is_complete),
             // A record lock belongs to a process.
-            _ => (has_it().then_some(BTreeSet::from([named]))?, !lock.is_flock),
+            _ => (is_named().then_some(BTreeSet::from([named]))?, !lock.is_flock && self.is_complete),
         };
         Some(FarEnd { kind: "holder", processes, are_all })
-    }
-
-    /// The processes with a `flock` lock; `None` if the search is given up.
-    fn flock_holders(&self, inode: u64) -> Option<BTreeSet<u32>> {
-        self.all(|process| process.has_flock(inode).unwrap_or(false))
     }
 
     /// The processes serving file systems in user space; `None` if the search is given up.
@@ -361,7 +369,7 @@ mod tests {
     fn something_without_a_known_end_stands_beside_the_ends_and_not_alone() {
         let own = Process::own().expect("this process");
         let (reader, writer) = std::io::pipe().expect("a pipe");
-        let table = Table::read(|| false).expect("a table");
+        let table = Table::read(true, || false).expect("a table");
         let object = |fd: i32| own.object(fd as u32).expect("a pipe");
         let pid = std::process::id();
         let pipe = Awaited::Bytes(object(std::os::fd::AsRawFd::as_raw_fd(&reader)));
@@ -381,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_search_that_takes_too_long_is_given_up() {
-        assert!(Table::read(|| true).is_none());
-        assert!(Table::read(|| false).is_some());
+        assert!(Table::read(true, || true).is_none());
+        assert!(Table::read(true, || false).is_some());
     }
 }

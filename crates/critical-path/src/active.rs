@@ -156,29 +156,33 @@ impl Walk<'_> {
                 let (position, joined, began, call) =
                     (follow.position, follow.joined, interval.from, wait.call);
                 let mut explained = WaitToExplain { position, interval, wait, joined, call, began };
-                if self.timeouts != Timeouts::AsTheyAre
-                    && !follow.joined
-                    && let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
+                // Where nothing may be joined, a ticker's part is doubtful all the same.
+                let may_join = self.timeouts != Timeouts::AsTheyAre && !follow.joined;
+                if let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
+                    && (may_join || matches!(end, EarlyEnd::Ticker(_)))
                 {
                     follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
                     let ending = follow.joint.and_then(|joint| {
                         joint.ending_wait(graph, intervals, index, end, position.depth > 0)
                     });
                     let (ns, ticked) = (to.since(from), matches!(end, EarlyEnd::Ticker(_)));
-                    if let Some(ending) = ending.filter(|ending| self.timeouts.join(ending)) {
+                    if let Some(ending) = ending.filter(|ending| may_join && self.timeouts.join(ending)) {
                         let EndingWait { interval, wait, trust, .. } = ending;
                         let position = Position { trust: trust.and(position.trust), ..position };
                         explained = WaitToExplain { position, interval, wait, joined: true, call, began };
                         self.joined.add(ns, ticked);
                     } else {
-                        if let Some(ending) = ending {
+                        if let Some(ending) = ending.filter(|_| may_join) {
                             self.unjoined.add(ns, ticked, ending.in_slices);
                         }
                         // The thread went back to its wait, which was for something else than the ticker; and a thread
                         // above waited for something else than this thread's time-out.
-                        let nested = ending.is_some_and(|ending| ending.in_slices) && position.depth > 0;
+                        let nested =
+                            may_join && ending.is_some_and(|ending| ending.in_slices) && position.depth > 0;
                         let is_doubtful = |joint: JoinedWaits| {
-                            nested || joint.is_end_hidden(index) || (ticked && joint.go_on_after(index))
+                            nested
+                                || (may_join && joint.is_end_hidden(index))
+                                || (ticked && joint.go_on_after(index))
                         };
                         if follow.joint.is_some_and(is_doubtful) {
                             explained.position.trust = Trust::Doubtful;

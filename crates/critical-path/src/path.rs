@@ -87,16 +87,6 @@ impl JoinedSum {
             by_threads: self.by_threads + other.by_threads,
         }
     }
-
-    /// The sum without another sum, at least 0.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self {
-            waits: self.waits.saturating_sub(other.waits),
-            ns: self.ns.saturating_sub(other.ns),
-            by_threads: self.by_threads.saturating_sub(other.by_threads),
-        }
-    }
 }
 
 /// The waits joined by another choice about time-outs.

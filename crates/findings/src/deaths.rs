@@ -208,8 +208,12 @@ pub fn window_deaths(
             continue;
         }
         let Some((ns, last)) = times.get(&death.thread) else { continue };
-        if *last > death.taken && *ns >= least(path, *death) {
-            ended.push(WindowDeath { death: *death, part: DeathPart::EndedWait(*ns) });
+        if *last <= death.taken || *ns < least(path, *death) {
+            continue;
+        }
+        let ns = time_in_ended_wait(recorded, path, *death);
+        if ns >= least(path, *death) {
+            ended.push(WindowDeath { death: *death, part: DeathPart::EndedWait(ns) });
         }
     }
     ended.sort_by_key(|it| (std::cmp::Reverse(it.time_on_path()), it.death.thread));
@@ -235,6 +239,21 @@ impl WindowDeath {
             DeathPart::Awaited(_) | DeathPart::Own => 0,
         }
     }
+}
+
+/// The time of a dying process on the path, ns, within the wait that its death ended: the window's own wait at that moment. Earlier
+/// waits have other ends, and a thread that kills its helper and then waits for its end waits for little.
+fn time_in_ended_wait(recorded: &Recorded, path: &Path, death: Death) -> u64 {
+    let graph = recorded.graph();
+    let wait = path.waits().map(|(_, wait)| wait);
+    let mut wait = wait.filter(|wait| wait.depth == 0 && wait.from <= death.taken && death.taken < wait.to);
+    let Some(wait) = wait.next() else { return 0 };
+    let is_its = |thread: ThreadIndex| graph.thread(thread).tgid() == Some(death.process);
+    let within = path.segments().filter(|segment| wait.from <= segment.from && segment.to <= wait.to);
+    within
+        .filter(|segment| segment.thread.is_some_and(is_its))
+        .map(|segment| segment.to.since(segment.from))
+        .sum()
 }
 
 /// The time on the path by process without the window's own, ns, and its end there. A process is its main thread.

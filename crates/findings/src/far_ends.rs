@@ -34,22 +34,14 @@ impl KernelPart {
     /// The part with this function; `None` if many parts have it.
     fn with(function: &str) -> Option<Self> {
         const NETWORK: [&str; 8] = ["nfs", "rpc_wait", "__rpc_", "cifs_", "smb2_", "ceph_", "p9_", "v9fs_"];
-        const JOURNAL: [&str; 5] = ["jbd2_", "xfs_log_", "xlog_", "btrfs_wait", "wait_transaction_locked"];
-        const DEVICE: [&str; 7] = [
-            "io_schedule",
-            "blk_",
-            "submit_bio_wait",
-            "folio_wait_",
-            "wait_on_page_",
-            "dm_",
-            "__wait_on_buffer",
-        ];
-        const FROZEN: [&str; 4] =
-            ["__sb_start_write", "sb_start_write", "mnt_want_write", "percpu_rwsem_wait"];
+        const JOURNAL: [&str; 4] = ["jbd2_", "xfs_log_", "xlog_", "wait_transaction_locked"];
+        const DEVICE: [&str; 6] =
+            ["blk_mq_", "blkdev_", "submit_bio_wait", "dm_", "__wait_on_buffer", "filemap_read"];
+        const FROZEN: [&str; 3] = ["__sb_start_write", "sb_start_write", "mnt_want_write"];
         let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
         match function {
-            _ if begins(&FROZEN) => Some(Self::FrozenFiles),
             _ if begins(&NETWORK) => Some(Self::NetworkFiles),
+            _ if begins(&FROZEN) => Some(Self::FrozenFiles),
             _ if begins(&JOURNAL) => Some(Self::Journal),
             _ if begins(&DEVICE) => Some(Self::Device),
             _ => None,
@@ -59,11 +51,11 @@ impl KernelPart {
     /// The part for which a thread waits in these functions, innermost first. A network file system or a journal goes first,
     /// since the innermost functions wait for anything.
     fn among(functions: &[Box<str>]) -> Option<(Self, usize)> {
-        // The kernel changes a process's control group under such a lock as well.
-        let is_group = functions.iter().any(|function| function.starts_with("cgroup_"));
+        // A write to a file system begins with a lock that a freeze holds; other parts of the kernel have such locks, too.
+        let is_locked = functions.first().is_some_and(|function| function.starts_with("percpu_"));
         let found = functions.iter().enumerate();
         let found = found.filter_map(|(place, function)| Some((Self::with(function)?, place)));
-        found.filter(|(part, _)| !(is_group && *part == Self::FrozenFiles)).min()
+        found.filter(|(part, _)| is_locked || *part != Self::FrozenFiles).min()
     }
 }
 
@@ -95,6 +87,9 @@ pub struct OpenChain {
     /// other process could end the wait before.
     pub is_deadlock: bool,
 }
+
+/// The most processes looked at for the end of a wait.
+const MAX_ENDS: usize = 8;
 
 /// The most waits in a chain.
 const MAX_WAITS: usize = 6;
@@ -157,12 +152,15 @@ fn only_process(recorded: &Recorded, open: &[Hang], wait: &OpenEnd, at: Stamp<Re
     let waits_for_another = |process: Tid| {
         let leader = recorded.leader(process, at);
         let waits = open.iter().find(|hang| Some(hang.thread) == leader).is_some_and(waits_for_children);
+        if !waits || !is_alone(recorded, process) {
+            return false;
+        }
         let children = children(recorded, process);
-        waits
-            && is_alone(recorded, process)
-            && !children.is_empty()
-            && children.iter().all(|child| processes.contains(child))
+        !children.is_empty() && children.iter().all(|child| processes.contains(child))
     };
+    if processes.len() > MAX_ENDS {
+        return None;
+    }
     let mut others = processes.iter().filter(|process| !waits_for_another(**process));
     match (others.next(), others.next()) {
         (Some(process), None) => Some(*process),
@@ -182,7 +180,8 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
     let (mut are_all, mut kernel, mut file) = (false, Vec::new(), None);
     let ends: Vec<(Way, Vec<Tid>)> = match hang.call.map(|call| call.number) {
         Some(_) if waits_for_children(&hang) => {
-            are_all = true;
+            // A timer of its own may end the wait.
+            are_all = recorded.names().far_ends(thread.tid).is_none_or(|ends| ends.ends.is_empty());
             let children = children(recorded, thread.tgid?);
             (!children.is_empty()).then_some((Way::Child, children)).into_iter().collect()
         }
@@ -457,13 +456,16 @@ mod tests {
         };
         use KernelPart::{Device, FrozenFiles, Journal, NetworkFiles};
         for (functions, expected) in [
-            ("io_schedule folio_wait_bit_common filemap_read ext4_file_read_iter", Some((Device, 0))),
+            ("io_schedule folio_wait_bit_common filemap_read ext4_file_read_iter", Some((Device, 2))),
+            ("io_schedule folio_wait_bit_common shmem_fault", None),
             ("io_schedule folio_wait_bit_common nfs_file_read", Some((NetworkFiles, 2))),
             (
                 "rpc_wait_bit_killable __rpc_wait_for_completion_task nfs4_run_open_task",
                 Some((NetworkFiles, 0)),
             ),
-            ("percpu_rwsem_wait __percpu_down_read mnt_want_write do_sys_openat2", Some((FrozenFiles, 0))),
+            ("percpu_rwsem_wait __percpu_down_read mnt_want_write do_sys_openat2", Some((FrozenFiles, 2))),
+            ("percpu_rwsem_wait __percpu_down_read cpus_read_lock", None),
+            ("io_schedule balance_dirty_pages mnt_want_write", None),
             ("percpu_rwsem_wait __percpu_down_read cgroup_css_set_fork copy_process", None),
             ("jbd2_log_wait_commit ext4_sync_file do_fsync", Some((Journal, 0))),
             ("io_schedule blk_mq_get_tag jbd2_journal_commit_transaction", Some((Journal, 2))),
@@ -474,7 +476,7 @@ mod tests {
             assert_eq!(part(functions), expected, "{functions}");
         }
         let waits = "kernel io_schedule blk_mq_get_tag";
-        assert_eq!(words(TRACE, &[(20, waits)], 20), "20 Kernel(Device, 0) []");
+        assert_eq!(words(TRACE, &[(20, waits)], 20), "20 Kernel(Device, 1) []");
         assert_eq!(words(TRACE, &[(20, "kernel do_dentry_open")], 20), "", "it may be anything");
         let ran = "0 c0 idle started\n100 c0 idle switch cat\n120 c0 cat switch idle blocked call=1:1";
         assert_eq!(words(&TRACE.replace("0 c0 idle started", ran), &[(20, waits)], 20), "", "another wait");

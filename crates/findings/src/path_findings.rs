@@ -6,7 +6,7 @@ mod cases;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use wakepath_critical_path::{Basis, JoinedSum};
+use wakepath_critical_path::{Algorithm, Basis, JoinedSum};
 use wakepath_event::Comm;
 
 use crate::headline::headline;
@@ -68,7 +68,7 @@ impl PathFindings {
         let (rows, spins) = (rows(evidence), Spins::new(evidence));
         let headline = headline(evidence, &rows, waits);
         let other_reading = other.and_then(|(other, timed_out)| {
-            let joins = other.path.joined.waits > evidence.path.joined.waits;
+            let joins = other.path.algorithm == Algorithm::JoinedIfAlike;
             other_reading(headline.largest.as_ref(), &rows, &other, timed_out, joins)
         });
         let ambiguous = evidence.segments().filter(|segment| segment.basis == Basis::Ambiguous);

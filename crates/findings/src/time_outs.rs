@@ -68,7 +68,7 @@ fn joined_in_slices(
         return None;
     }
     let joined = by(Timeouts::JoinedInSlices);
-    let sum = joined.joined.without(path.joined);
+    let sum = path.unjoined.in_slices;
     // The places in the code decide no row.
     let (stacks, sampled) = Default::default();
     let evidence = |path| Evidence { recorded, path, stacks: &stacks, sampled: &sampled };
@@ -88,8 +88,8 @@ fn joined_if_alike(path: &Path, by: impl Fn(Timeouts) -> Path) -> Option<(Path, 
         return None;
     }
     let joined = by(Timeouts::JoinedIfAlike);
-    let more = joined.joined.without(path.joined);
-    is_worth(more.ns).then_some((joined, more))
+    let more = path.unjoined.alike;
+    Some((joined, more))
 }
 
 /// A headline's second reading: waits ended early went on in the next wait, or none did.

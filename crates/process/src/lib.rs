@@ -37,6 +37,11 @@ pub fn processes() -> Vec<u32> {
     Directory::open("/proc", 0).and_then(|all| all.numbers(".")).unwrap_or_default()
 }
 
+/// Whether this process sees all others: it is in the first PID namespace, which has a fixed name.
+pub fn sees_all_processes() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+}
+
 /// A process's root folder as a path, for opening files below it later. It belongs to whichever process has the
 /// number then.
 pub fn root_of(pid: u32) -> PathBuf {
@@ -173,9 +178,9 @@ impl Process {
         Ok(opened::epoll_members(&self.0.read(&format!("fdinfo/{set}"))?))
     }
 
-    /// Its open pipes, FIFOs and sockets. Descriptors closed meanwhile are left out.
-    pub fn opened(&self) -> Result<Vec<Opened>, Error> {
-        opened::opened(&self.0)
+    /// Its open pipes and sockets, with `named` also FIFOs. Descriptors closed meanwhile are left out.
+    pub fn opened(&self, named: bool) -> Result<Vec<Opened>, Error> {
+        opened::opened(&self.0, named)
     }
 
     /// The pipe, FIFO or socket behind a descriptor; `None` if it is something else, or closed.
@@ -183,19 +188,23 @@ impl Process {
         opened::object(&self.0, descriptor)
     }
 
-    /// Whether it has a file with this inode number open.
-    pub fn has_inode(&self, inode: u64) -> Result<bool, Error> {
-        opened::has_inode(&self.0, inode)
-    }
-
     /// Whether it answers for a file system in user space (FUSE).
     pub fn serves_files(&self) -> Result<bool, Error> {
         opened::serves_files(&self.0)
     }
 
-    /// Whether it has a `flock` lock on the file with this inode number.
-    pub fn has_flock(&self, inode: u64) -> Result<bool, Error> {
-        opened::has_flock(&self.0, inode)
+    /// Whether it has a lock on this file, named as in the kernel's list: `00:13:11691`.
+    pub fn has_lock(&self, file: &str) -> Result<bool, Error> {
+        opened::has_lock(&self.0, file)
+    }
+
+    /// Whether its own timers may end a wait: it has a timer, or handles timer signals.
+    pub fn has_timers(&self) -> Result<bool, Error> {
+        // SIGALRM, SIGVTALRM, SIGPROF: a bit each, from bit 0 for signal 1.
+        const TIMER_SIGNALS: u64 = 1 << 13 | 1 << 25 | 1 << 26;
+        let status = Status::new(self.0.read("status")?);
+        let handled = status.field("SigCgt").and_then(|mask| text::number(mask, 16)).unwrap_or(TIMER_SIGNALS);
+        Ok(handled & TIMER_SIGNALS != 0 || !self.0.read("timers")?.is_empty())
     }
 
     /// Its threads' living children; empty where the kernel does not list them.
@@ -251,7 +260,7 @@ impl Task {
         String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))
     }
 
-    /// The kernel's functions in which the thread is blocked, innermost first. The kernel shows them to root alone.
+    /// The kernel's functions in which the thread is blocked, innermost first. Root alone sees them.
     pub fn kernel_stack(&self) -> Result<Vec<String>, Error> {
         // `[<0>] wait_for_partner+0x5c/0x100`
         let text = String::from_utf8_lossy(&self.0.read("stack")?).into_owned();

@@ -1,6 +1,9 @@
 //! Descriptors with other processes behind them: pipes, FIFOs and sockets.
 
-use rustix::fs::{AtFlags, FileType, statat};
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
+
+use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 
 use crate::directory::Directory;
 use crate::error::Error;
@@ -20,10 +23,17 @@ pub struct Opened {
 pub struct OpenedObject {
     /// Whether it is a socket; else a pipe or a FIFO.
     pub is_socket: bool,
-    /// The device.
+    /// The device; 0 for a pipe or a socket.
     pub device: u64,
     /// The inode on the device.
     pub inode: u64,
+}
+
+impl OpenedObject {
+    /// Whether it is a pipe or a socket, which no process can open by a path.
+    pub const fn is_unnamed(self) -> bool {
+        self.device == 0
+    }
 }
 
 /// A descriptor's access to a pipe.
@@ -46,68 +56,91 @@ pub struct EpollMember {
     pub inode: u64,
 }
 
-/// The device for file systems in user space, as the kernel numbers it.
-const FUSE: (u32, u32) = (10, 229);
-
 /// Whether it answers for a file system in user space: it has `/dev/fuse` open.
 pub(crate) fn serves_files(directory: &Directory) -> Result<bool, Error> {
-    let found = |number| statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty());
-    let is_fuse = |number| {
-        found(number).is_ok_and(|found| {
-            FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice
-                && (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)) == FUSE
-        })
-    };
+    let is_fuse = |number| link(directory, number).is_some_and(|link| link == b"/dev/fuse");
     Ok(directory.numbers("fd")?.into_iter().any(is_fuse))
 }
 
-pub(crate) fn opened(directory: &Directory) -> Result<Vec<Opened>, Error> {
+/// Its pipes and sockets; FIFOs only with `named`.
+pub(crate) fn opened(directory: &Directory, named: bool) -> Result<Vec<Opened>, Error> {
+    let mounts = LazyCell::new(|| local_mounts(&directory.read("mountinfo").unwrap_or_default()));
     let numbers = directory.numbers("fd")?.into_iter();
-    Ok(numbers.filter_map(|number| Some(Opened { number, object: object(directory, number)? })).collect())
+    let object = |number| match (unnamed(&link(directory, number)?), named) {
+        (Err(true), true) => fifo(directory, number, &mounts),
+        (found, _) => found.ok(),
+    };
+    Ok(numbers.filter_map(|number| Some(Opened { number, object: object(number)? })).collect())
 }
 
 /// The object behind a descriptor; `None` if it is something else, or closed.
 pub(crate) fn object(directory: &Directory, number: u32) -> Option<OpenedObject> {
-    // Through the link in `/proc`, which opens nothing.
-    let found = statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty()).ok()?;
-    let is_socket = match FileType::from_raw_mode(found.st_mode) {
-        FileType::Socket => true,
-        FileType::Fifo => false,
-        _ => return None,
-    };
-    Some(OpenedObject { is_socket, device: found.st_dev, inode: found.st_ino })
+    match unnamed(&link(directory, number)?) {
+        Ok(object) => Some(object),
+        Err(false) => None,
+        Err(true) => {
+            let mounts = local_mounts(&directory.read("mountinfo").ok()?);
+            fifo(directory, number, &mounts)
+        }
+    }
 }
 
-/// Whether a descriptor has a `flock` lock on the file with this inode number, on any device. Another process may have it, too.
-pub(crate) fn has_flock(directory: &Directory, inode: u64) -> Result<bool, Error> {
-    let has_file = |number: &u32| {
-        statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty())
-            .is_ok_and(|found| found.st_ino == inode)
+/// A descriptor's link. No file system is asked, which may not answer.
+fn link(directory: &Directory, number: u32) -> Option<Vec<u8>> {
+    let link = readlinkat(directory.descriptor(), format!("fd/{number}"), Vec::new()).ok()?;
+    Some(link.into_bytes())
+}
+
+/// The pipe or socket behind a link, `pipe:[31657]`; else whether the link is a path.
+fn unnamed(link: &[u8]) -> Result<OpenedObject, bool> {
+    let inode = |name: &[u8]| number(link.strip_prefix(name)?.strip_suffix(b"]")?, 10);
+    match (inode(b"pipe:["), inode(b"socket:[")) {
+        (Some(inode), _) => Ok(OpenedObject { is_socket: false, device: 0, inode }),
+        (_, Some(inode)) => Ok(OpenedObject { is_socket: true, device: 0, inode }),
+        _ => Err(link.starts_with(b"/")),
+    }
+}
+
+/// The FIFO behind a file's descriptor; `None` for other files, and in file systems which may not answer.
+fn fifo(directory: &Directory, descriptor: u32, local: &BTreeSet<u64>) -> Option<OpenedObject> {
+    let text = directory.read(&format!("fdinfo/{descriptor}")).ok()?;
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let mount = number(lines.find_map(|line| line.strip_prefix(b"mnt_id:"))?.trim_ascii(), 10)?;
+    if !local.contains(&mount) {
+        return None;
+    }
+    // Through the link in `/proc`, which opens nothing.
+    let found = statat(directory.descriptor(), format!("fd/{descriptor}"), AtFlags::empty()).ok()?;
+    let is_fifo = FileType::from_raw_mode(found.st_mode) == FileType::Fifo;
+    is_fifo.then_some(OpenedObject { is_socket: false, device: found.st_dev, inode: found.st_ino })
+}
+
+/// The mounts whose file systems wait for no other machine or process, by id:
+/// `36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/root rw`.
+fn local_mounts(text: &[u8]) -> BTreeSet<u64> {
+    const LOCAL: [&str; 9] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "overlay"];
+    let id = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line);
+        let (mount, system) = line.split_once(" - ")?;
+        let is_local = system.split(' ').next().is_some_and(|kind| LOCAL.contains(&kind));
+        mount.split(' ').next()?.parse().ok().filter(|_| is_local)
     };
-    let mut numbers = directory.numbers("fd")?.into_iter().filter(has_file);
-    Ok(numbers
-        .any(|number| directory.read(&format!("fdinfo/{number}")).is_ok_and(|text| flocks(&text, inode))))
+    text.split(|&byte| byte == b'\n').filter_map(id).collect()
+}
+
+/// Whether a descriptor has a lock on this file, which the kernel calls `00:13:11691`. A `flock` lock may also be another
+/// process's.
+pub(crate) fn has_lock(directory: &Directory, file: &str) -> Result<bool, Error> {
+    let has_it = |number| directory.read(&format!("fdinfo/{number}")).is_ok_and(|text| locks(&text, file));
+    Ok(directory.numbers("fdinfo")?.into_iter().any(has_it))
 }
 
 /// Whether a descriptor's description lists such a lock: `lock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF`.
-fn flocks(text: &[u8], inode: u64) -> bool {
+fn locks(text: &[u8], file: &str) -> bool {
     text.split(|&byte| byte == b'\n').any(|line| {
         let line = String::from_utf8_lossy(line);
-        let mut words = line.strip_prefix("lock:").unwrap_or_default().split_whitespace().skip(1);
-        let is_flock = words.next() == Some("FLOCK");
-        let file = words.nth(3).and_then(|file| file.rsplit(':').next()?.parse().ok());
-        is_flock && file == Some(inode)
+        line.strip_prefix("lock:").is_some_and(|lock| lock.split_whitespace().nth(5) == Some(file))
     })
-}
-
-/// Whether a descriptor has a file with this inode number, on any device: some file systems name another device than the
-/// kernel's list of locks does.
-pub(crate) fn has_inode(directory: &Directory, inode: u64) -> Result<bool, Error> {
-    let found = |number| statat(directory.descriptor(), format!("fd/{number}"), AtFlags::empty());
-    Ok(directory
-        .numbers("fd")?
-        .into_iter()
-        .any(|number| found(number).is_ok_and(|found| found.st_ino == inode)))
 }
 
 /// The access in a descriptor's `fdinfo`: its flags are octal, as `open` takes them.
@@ -144,7 +177,7 @@ mod tests {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let (out, other) = std::os::unix::net::UnixStream::pair().expect("sockets");
         let own = Process::own().expect("this process");
-        let all = own.opened().expect("its descriptors");
+        let all = own.opened(false).expect("its descriptors");
         let find = |fd: i32| all.iter().find(|one| one.number == fd as u32).map(|one| one.object);
         let (read, write) = (find(reader.as_raw_fd()), find(writer.as_raw_fd()));
         assert!(read.is_some() && read == write, "one pipe: {read:?} {write:?}");
@@ -157,10 +190,6 @@ mod tests {
         assert_eq!(access(out.as_raw_fd()), Access { reads: true, writes: true });
         let file = std::fs::File::open("/proc/self/stat").expect("a file");
         assert_eq!(find(file.as_raw_fd()), None, "a file leads to nobody");
-        let inode = std::os::unix::fs::MetadataExt::ino(&file.metadata().expect("a file"));
-        assert!(own.has_inode(inode).expect("its descriptors"));
-        drop(file);
-        assert!(!own.has_inode(inode).expect("its descriptors"));
     }
 
     #[test]
@@ -175,22 +204,47 @@ mod tests {
 
     #[test]
     fn a_descriptor_with_a_lock_has_a_line_for_it() {
-        let text = b"pos:\t0\nflags:\t0100001\nino:\t11691\nlock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
+        let text = b"pos:\t0\nino:\t11691\nlock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
         assert_eq!(
-            [flocks(text, 11691), flocks(text, 1169), flocks(b"ino: 11691\nlock:\n", 11691)],
+            ["00:13:11691", "00:14:11691", "11691"].map(|file| locks(text, file)),
             [true, false, false]
         );
-        let posix = b"lock:\t1: POSIX  ADVISORY  WRITE 359 00:13:11691 0 EOF\n";
-        assert!(!flocks(posix, 11691), "the list of locks names its process");
+        assert!(!locks(b"lock: 00:13:11691\n", "00:13:11691"));
         let own = Process::own().expect("this process");
         let path = std::env::temp_dir().join(format!("flock-{}", std::process::id()));
         let file = std::fs::File::create(&path).expect("a file");
-        let inode = rustix::fs::fstat(&file).expect("its state").st_ino;
-        assert!(!own.has_flock(inode).expect("its descriptors"));
         file.lock().expect("the lock");
-        assert!(own.has_flock(inode).expect("its descriptors"));
+        let list = std::fs::read_to_string("/proc/locks").expect("the kernel's list");
+        let pid = std::process::id().to_string();
+        let line = list.lines().find(|line| line.split_whitespace().nth(4) == Some(&pid)).expect("its line");
+        let name = line.split_whitespace().nth(5).expect("the file");
+        assert!(own.has_lock(name).expect("its descriptors"));
         drop(file);
+        assert!(!own.has_lock(name).expect("its descriptors"));
         std::fs::remove_file(path).expect("its own file");
+    }
+
+    #[test]
+    fn a_fifo_is_looked_for_in_local_file_systems_alone() {
+        let mounts = b"36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/root rw\n\
+            37 35 0:9 / /far rw - nfs4 host:/x rw\n38 35 0:9 / /a\\040-\\040b rw - fuse.sshfs x rw\nx y - ext4 z\n\xff\n";
+        assert_eq!(local_mounts(mounts), BTreeSet::from([36]));
+        let path = std::env::temp_dir().join(format!("fifo-{}", std::process::id()));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .expect("a FIFO");
+        let file = std::fs::File::options().read(true).write(true).open(&path).expect("a FIFO");
+        let own = Process::own().expect("this process");
+        let number = file.as_raw_fd() as u32;
+        let object = own.object(number).expect("a FIFO");
+        assert!(!object.is_socket && object.device != 0);
+        let is_listed =
+            |named| own.opened(named).expect("its descriptors").iter().any(|one| one.number == number);
+        assert_eq!([is_listed(false), is_listed(true)], [false, true]);
+        let directory = Directory::open(&format!("/proc/{}", std::process::id()), 0).expect("this process");
+        assert_eq!(fifo(&directory, number, &BTreeSet::new()), None, "its file system may not answer");
+        std::fs::remove_file(path).expect("its own file");
+        let plain = std::fs::File::open("/proc/self/exe").expect("this program");
+        assert_eq!(own.object(plain.as_raw_fd() as u32), None);
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn a_thread_has_unknown_time_where_a_cpu_has_no_records_and_otherwise_the_proved
         ("lttng-2.10-on-4.15-raw-states", 180, 0),
         ("babeltrace2-written-session", 63, 0),
         ("lttng-cpu-begins-late", 52, 123),
-        ("lttng-one-of-four-cpus", 12, 94),
+        ("lttng-one-of-four-cpus", 11, 94),
     ] {
         let into = tempfile::tempdir().expect("a temporary directory");
         let archive = folder.join(format!("{trace}.tar.xz"));

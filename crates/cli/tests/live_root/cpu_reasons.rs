@@ -94,7 +94,8 @@ fn nice_values_and_allowed_cpus_are_said_where_they_count_and_nowhere_else() {
     assert!(list(&precedence["running_processes"]).contains(&json!(competitor.0.id())), "{row}");
     affinity(&row);
 
-    let row = behind(&folder, "taskset -c 0 chrt -i 0", 2_000);
+    // Long enough: what waits between the change of class and the exec has had both classes.
+    let row = behind(&folder, "taskset -c 0 chrt -i 0", 10_000);
     assert_eq!(row["precedence"]["waiting"], standing("SCHED_IDLE", 0), "{row}");
     assert_eq!(row["precedence"]["running"], standing("SCHED_OTHER", 0));
 

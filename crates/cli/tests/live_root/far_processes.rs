@@ -196,7 +196,7 @@ fn a_connection_without_an_answer_names_the_process_and_what_it_did_instead() {
         let text = LATE.replace("PORT", &port.to_string()).replace("ACCEPT", accept);
         let server = server(&folder, &text.replace("DO", &format!("{began}{action}")));
         let said = client(&folder, &TRIES.replace("PORT", &port.to_string()));
-        let expected = format!("timed out, nothing came; python3 s.py ({}) {expected}", server.0.id());
+        let expected = format!("until a time-out: nothing came; python3 s.py ({}) {expected}", server.0.id());
         // On a busy machine it waits for a CPU as well.
         let other = expected.replace("it ran", "it waited for a CPU");
         assert!(said.contains(&expected) || said.contains(&other), "{expected}: {said}");
@@ -209,7 +209,7 @@ fn a_connection_without_an_answer_names_the_process_and_what_it_did_instead() {
     let _server = server(&folder, &text);
     let said = client(&folder, &TRIES.replace("PORT", "18460"));
     let headline = said.split(" share time ").next().expect("a headline");
-    assert!(!headline.contains("s.py") && !said.contains("timed out"), "{said}");
+    assert!(!headline.contains("s.py") && !said.contains("time-out"), "{said}");
 }
 
 const NAMES: &str = "import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('127.0.0.83', 53))\nREADY\n\
@@ -223,7 +223,7 @@ fn a_name_server_that_does_not_answer_is_called_that_with_its_process() {
     let silent = server(&folder, &NAMES.replace("ANSWER", "pass"));
     let said = client(&folder, LOOKS_UP);
     let expected = format!(
-        "waiting for DNS server 127.0.0.83:53, which did not answer: timed out, nothing came; python3 s.py ({}) has the \
+        "waiting for DNS server 127.0.0.83:53, which did not answer, until a time-out: nothing came; python3 s.py ({}) has the \
          socket there, it waited in recvfrom",
         silent.0.id()
     );
@@ -231,5 +231,5 @@ fn a_name_server_that_does_not_answer_is_called_that_with_its_process() {
     drop(silent);
     let _answers = server(&folder, &NAMES.replace("ANSWER", "s.sendto(q, a)"));
     let said = client(&folder, LOOKS_UP);
-    assert!(!said.contains("did not answer") && !said.contains("timed out"), "{said}");
+    assert!(!said.contains("did not answer") && !said.contains("time-out"), "{said}");
 }

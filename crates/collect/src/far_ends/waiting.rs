@@ -28,13 +28,15 @@ pub(super) enum Awaited {
     Daemon,
     /// Something else, or not known.
     Other,
+    /// A timer of its own, beside its children's ends.
+    Timer,
 }
 
 impl Awaited {
-    const fn object(self) -> Option<OpenedObject> {
+    pub(super) const fn object(self) -> Option<OpenedObject> {
         match self {
             Self::Bytes(object) | Self::Room(object) | Self::Answer(object, _) => Some(object),
-            Self::Lock | Self::Partner(_) | Self::Daemon | Self::Other => None,
+            Self::Lock | Self::Partner(_) | Self::Daemon | Self::Timer | Self::Other => None,
         }
     }
 }
@@ -77,9 +79,10 @@ pub(super) fn waits(process: &Process) -> Vec<Waiting> {
             let opens = opens(process, &text)?;
             (vec![Awaited::Partner(opens.reads)], opens.name)
         } else {
-            let is_asked = kernel
-                .iter()
-                .any(|function| function == "request_wait_answer" || function.starts_with("fuse_"));
+            let is_asked = kernel.iter().any(|function| {
+                function == "request_wait_answer"
+                    || (function.starts_with("fuse_") && !function.starts_with("fuse_dev"))
+            });
             (is_asked.then_some(Awaited::Daemon).into_iter().collect(), None)
         };
         // The caller's functions say no more than the call.
@@ -153,6 +156,7 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         object.into_iter().map(|object| on_object(object, reads)).collect()
     };
     let for_ever = |ms: u64| ms as i32 == -1;
+    let has_timers = || process.has_timers().unwrap_or(true);
     let (awaited, has_time_out) = match number {
         // read, readv, write, writev: on a socket they may have a time-out.
         0 | 19 => (object(true), false),
@@ -166,6 +170,8 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         // poll and ppoll.
         7 => (polled(process, first, second), !third.is_some_and(for_ever)),
         271 => (polled(process, first, second), third != Some(0)),
+        // wait4, waitid: the children are known otherwise.
+        61 | 247 if has_timers() => (vec![Awaited::Timer], true),
         // select and pselect6: sets to read, to write and for exceptions, then the time-out's address.
         23 | 270 => (selected(process, first, [second, third?]), [fourth, fifth] != [Some(0); 2]),
         // epoll_wait, epoll_pwait, epoll_pwait2 without a time-out.
@@ -173,6 +179,7 @@ fn awaited(process: &Process, text: &str) -> Option<(BlockedCall, Vec<Awaited>)>
         441 if fourth == Some(0) => (in_set(process, first), false),
         _ => (Vec::new(), true),
     };
+    let has_time_out = has_time_out || !awaited.is_empty() && has_timers();
     Some((BlockedCall { number, argument: first, has_time_out }, awaited))
 }
 
@@ -185,6 +192,7 @@ const fn on_object(object: OpenedObject, reads: bool) -> Awaited {
 }
 
 const POLLIN: u16 = 1;
+const POLLOUT: u16 = 4;
 
 /// The things in an array of `struct pollfd` in the process's memory.
 fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
@@ -196,7 +204,7 @@ fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
         let fd = i32::from_ne_bytes(entry[..4].try_into().ok()?);
         let events = u16::from_ne_bytes(entry[4..6].try_into().ok()?);
         // The kernel passes over a negative number.
-        Some(member(process, u32::try_from(fd).ok()?, events & POLLIN != 0))
+        Some(member(process, u32::try_from(fd).ok()?, events))
     });
     found.chain((count > MAX_POLLED).then_some(Awaited::Other)).collect()
 }
@@ -206,21 +214,28 @@ fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
 fn selected(process: &Process, count: u64, sets: [u64; 2]) -> Vec<Awaited> {
     const MAX: u64 = 1024;
     let Ok(memory) = process.memory() else { return Vec::new() };
-    let read = sets.into_iter().enumerate().filter_map(|(index, address)| {
+    let mut is_whole = count <= MAX;
+    let mut read = Vec::new();
+    for (index, address) in sets.into_iter().enumerate().filter(|(_, address)| *address != 0) {
         let mut bits = [0; MAX as usize / 8];
-        memory.read(address, &mut bits).ok()?;
-        Some((index, bits))
-    });
-    let members = read.flat_map(|(index, bits)| {
+        // A set ends with its count, perhaps at the end of mapped memory.
+        let bytes = count.min(MAX).div_ceil(64) as usize * 8;
+        is_whole &= memory.read(address, &mut bits[..bytes]).is_ok();
+        read.push((index, bits));
+    }
+    let members = read.into_iter().flat_map(|(index, bits)| {
         let is_in = move |fd: &u32| bits[*fd as usize / 8] >> (fd % 8) & 1 == 1;
-        (0..count.min(MAX) as u32).filter(is_in).map(move |fd| (fd, index == 0))
+        (0..count.min(MAX) as u32)
+            .filter(is_in)
+            .map(move |fd| (fd, if index == 0 { POLLIN } else { POLLOUT }))
     });
     let mut awaited: Vec<Awaited> =
-        members.take(MAX_POLLED as usize + 1).map(|(fd, reads)| member(process, fd, reads)).collect();
+        members.take(MAX_POLLED as usize + 1).map(|(fd, events)| member(process, fd, events)).collect();
     if awaited.len() > MAX_POLLED as usize {
         awaited.truncate(MAX_POLLED as usize);
-        awaited.push(Awaited::Other);
+        is_whole = false;
     }
+    awaited.extend((!is_whole && !awaited.is_empty()).then_some(Awaited::Other));
     awaited
 }
 
@@ -229,17 +244,20 @@ fn in_set(process: &Process, set: u64) -> Vec<Awaited> {
     let is_small = process.descriptor_count().is_ok_and(|count| count <= MAX_DESCRIPTORS);
     let members = u32::try_from(set).ok().filter(|_| is_small).and_then(|set| process.epoll_set(set).ok());
     let members = members.filter(|members| members.len() <= MAX_POLLED as usize).unwrap_or_default();
-    let awaited =
-        members.iter().map(|one| match member(process, one.number, one.events & u32::from(POLLIN) != 0) {
-            // The number may have got another file since.
-            found if found.object().is_some_and(|object| object.inode == one.inode) => found,
-            _ => Awaited::Other,
-        });
+    let awaited = members.iter().map(|one| match member(process, one.number, one.events as u16) {
+        // The number may have got another file since.
+        found if found.object().is_some_and(|object| object.inode == one.inode) => found,
+        _ => Awaited::Other,
+    });
     awaited.collect()
 }
 
-fn member(process: &Process, fd: u32, reads: bool) -> Awaited {
-    process.object(fd).map_or(Awaited::Other, |object| on_object(object, reads))
+/// A descriptor for which such events are awaited. A wait for neither bytes nor room is for something else.
+fn member(process: &Process, fd: u32, events: u16) -> Awaited {
+    match process.object(fd) {
+        Some(object) if events & (POLLIN | POLLOUT) != 0 => on_object(object, events & POLLIN != 0),
+        _ => Awaited::Other,
+    }
 }
 
 #[cfg(test)]
@@ -340,7 +358,8 @@ mod tests {
             Some(Vec::new()),
             "the count ends before it"
         );
-        assert_eq!(waits(23, u64::MAX, None, Some(&other)), Some(vec![room]), "a count that no process has");
+        let whole = Some(vec![room, Awaited::Other]);
+        assert_eq!(waits(23, u64::MAX, None, Some(&other)), whole, "a count that no process has");
         let clones: Vec<_> = (0..=MAX_POLLED).map(|_| reader.try_clone().expect("another number")).collect();
         let more: Vec<u32> = clones.iter().map(|one| one.as_raw_fd() as u32).collect();
         let many = waits(23, 1024, Some(&set(&more)), None).expect("a wait");

@@ -10,10 +10,8 @@ use wakepath_findings::PerGroup;
 use wakepath_spans::{Operation, RequestIndex};
 
 use super::find::{matching, matching_one_operation};
-use super::one::worker;
-use super::{
-    BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath, request,
-};
+use super::one::{request_in_group, worker};
+use super::{BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath};
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
@@ -203,7 +201,7 @@ fn explained<'r>(
         }
     }
     for which in spread(with_worker.len()).map(|place| with_worker[place]) {
-        let path = match request(joined, which, algorithm).path {
+        let path = match request_in_group(joined, which, algorithm).path {
             Ok(path) => path,
             Err(why) => {
                 found.without_path.add(why);

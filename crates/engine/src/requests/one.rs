@@ -154,6 +154,24 @@ pub struct RequestAnswer<'r> {
 
 /// Explains a request.
 pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algorithm) -> RequestAnswer<'r> {
+    answered(joined, request, algorithm, true)
+}
+
+/// Explains a request as part of a group: by a single reading, since readings cannot be added up.
+pub(super) fn request_in_group<'r>(
+    joined: &Joined<'r>,
+    request: RequestIndex,
+    algorithm: Algorithm,
+) -> RequestAnswer<'r> {
+    answered(joined, request, algorithm, false)
+}
+
+fn answered<'r>(
+    joined: &Joined<'r>,
+    request: RequestIndex,
+    algorithm: Algorithm,
+    all_readings: bool,
+) -> RequestAnswer<'r> {
     let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
     let (from, to) = times(places, traced, root);
@@ -179,7 +197,7 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         Worker::Goroutine => goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread),
         Worker::Thread(thread) => {
             let window = Window { thread, from: from.stamp(), to: to.stamp() };
-            Ok(path_of(joined, request, window, algorithm))
+            Ok(path_of(joined, request, window, algorithm, all_readings))
         }
     });
     let next = next(joined, request, &own, is_recorded(joined, (from, to)));
@@ -309,6 +327,7 @@ fn path_of<'r>(
     request: RequestIndex,
     window: Window,
     algorithm: Algorithm,
+    all_readings: bool,
 ) -> RequestPath<'r> {
     let Joined { recorded, traced, .. } = joined;
     let question = question(traced, request, false);
@@ -319,6 +338,7 @@ fn path_of<'r>(
     let is_handed_over = handed_over.is_some();
     let answer = match handed_over {
         Some(path) => answer(recorded, path, question, names),
+        None if !all_readings => answer(recorded, path(window, &InServices { joined }), question, names),
         None => explain_with(recorded, algorithm, window, question, names, &InServices { joined }),
     };
     let blame = joined.blame(request, &answer.path, is_handed_over);

@@ -272,6 +272,24 @@ fn a_death_that_ended_a_wait_on_the_path_is_named_if_the_wait_was_long() {
 }
 
 #[test]
+fn a_helper_that_is_killed_when_its_work_is_done_made_nothing_long() {
+    // It answers at 300. Then its parent kills it, and waits for its end.
+    let wait = "10 c0 parent switch idle blocked=interruptible call=61:20";
+    let again = "300 c1 child waking parent\n300 c0 idle switch parent\n";
+    let answered = |from: u64| {
+        let killed = format!("{again}{from} c0 parent switch idle blocked=interruptible call=61:20");
+        (wait, wait.replace("61:20", "0:3") + "\n" + &killed)
+    };
+    for (from, expected) in
+        [(495, None), (444, None), (443, Some("20 by 99 at 500: ended a wait, 61 on the path"))]
+    {
+        let (wait, answered) = answered(from);
+        let found = changed(CHILD, &[(wait, &answered)]);
+        assert_eq!(found.first().map(String::as_str), expected, "{from}: {found:?}");
+    }
+}
+
+#[test]
 fn a_kill_for_want_of_memory_names_the_kernel_and_the_limit_even_after_a_short_wait() {
     let oom = ("502 c1 child signal", "499 c1 child sends 9 child oom limit=20971520\n502 c1 child signal");
     assert_eq!(

@@ -47,8 +47,9 @@ fn method(screen: &mut Screen, answer: &PathAnswer, sum: u64) {
         }
         Algorithm::JoinedInSlices => {
             format!(
-                "{ACTIVE} Where a thread seems to wait in slices, they are explained as one: at least two waits of the \
-                 same kind in a row ended by time-outs, or by a thread that a timer had just woken, and between \
+                "{ACTIVE} Where a thread seems to wait in slices, they are explained as one: at least two waits in the \
+                 same call in a row ended by time-outs, or by a thread that a timer had just woken (a single wait \
+                 where another thread waited for this thread), and between \
                  them the thread sent no packet and woke no thread. Without proof that it was the same wait, their \
                  time is ambiguous."
             )

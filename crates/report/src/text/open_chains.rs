@@ -28,7 +28,9 @@ pub fn first_chain(overview: &Overview) -> Option<String> {
     let text = format!("{who} for {}{}", waits(recorded, &wait.hang, *to), ends(recorded, wait, *to));
     Some(match chain {
         OpenChain { is_deadlock: true, .. } => format!("deadlock: {text}{}", further(overview, chain)),
-        OpenChain { is_circle: true, .. } => text + ", and that waits for it",
+        OpenChain { is_circle: true, links, .. } if links.len() == 1 => text + ", and that is itself",
+        OpenChain { is_circle: true, links, .. } if links.len() == 2 => text + ", and that waits for it",
+        OpenChain { is_circle: true, .. } => text + ", and so on: they wait for each other",
         _ => text,
     })
 }
@@ -75,7 +77,7 @@ fn one(screen: &mut Screen, recorded: &Recorded, chain: &OpenChain, at: Stamp<Re
                 match chain.is_deadlock {
                     true => Line::warning("deadlock: nothing but a signal could end it"),
                     false => Line::from(
-                        "they wait for each other; only a time-out, a signal or another thread could end it",
+                        "they wait for each other; a time-out, a signal, another thread or process could end it",
                     ),
                 },
             );
@@ -122,9 +124,11 @@ fn end(recorded: &Recorded, way: Way, processes: &[Tid], at: Stamp<Reference>) -
             String::from("(who has its other end was not searched: too many descriptors)")
         }
         Way::AtStart(FarEndKind::Other) => String::from("something whose other end is not known"),
-        Way::AtStart(FarEndKind::Daemon) => {
-            format!("in a file system that {who} {}", verb("serves", "serve"))
-        }
+        Way::AtStart(FarEndKind::Daemon) => match processes {
+            [] => String::from("in a file system in user space, whose process is not known"),
+            [_] => format!("in a file system that {who} serves"),
+            _ => format!("in a file system that one of these serves: {who}"),
+        },
         Way::Kernel(..) => String::new(),
         Way::AtStart(FarEndKind::Writers) if processes.is_empty() => String::from("that no process writes"),
         Way::AtStart(FarEndKind::Readers) if processes.is_empty() => String::from("that no process reads"),
@@ -166,7 +170,7 @@ mod tests {
                 blocked until another process acts, as seen at the start
                     sh (10) for more than 1.00 µs in wait4 for its child cat (20)
                       cat (20) for more than 1.00 µs in write that sh (10) reads
-                        they wait for each other; only a time-out, a signal or another thread could end it
+                        they wait for each other; a time-out, a signal, another thread or process could end it
                     curl (30) for more than 1.00 µs in read whose other end server (40) has
                       server (40) for more than 1.00 µs in clock_nanosleep
                     log (50) for more than 1.00 µs in read that process 61, process 62, process 63 and 2 more write

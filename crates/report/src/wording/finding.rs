@@ -342,7 +342,7 @@ fn timed_out(expected: Expected, row: &Row) -> String {
     };
     match row.timed_out_object() {
         Some((object, 0)) if expected != Expected::Room && far_process::is_name_server(object) => {
-            format!("waiting for {}, which did not answer: timed out, {missing}", object_name(object))
+            format!("waiting for {}, which did not answer, until a time-out: {missing}", object_name(object))
         }
         Some((object, others)) => {
             let others = match others {
