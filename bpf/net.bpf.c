@@ -112,8 +112,8 @@ static __always_inline bool read_words(__u64 *words, const int count, const unsi
 /*
  * Whether Nagle's algorithm held this data back, which leaves in an interrupt. Linux has it in Minshall's form: without
  * TCP_NODELAY and TCP_CORK (0 in `nonagle`), less than a segment waits while another small segment is not acknowledged. So
- * small data directly behind a small segment waited for an acknowledgement, if perhaps for more. Sockets without a tcp_sock,
- * half-open, closed and raw, have other states.
+ * small data directly behind a small segment waited for an acknowledgement, if perhaps for more. Half-open and closed sockets,
+ * without a tcp_sock, have other states; raw sockets are not connected as a rule, and READ_TCP reads other bytes of them.
  */
 static __always_inline bool is_held_back(struct sk_buff *skb, __u32 seq, __u32 len)
 {

@@ -3,13 +3,13 @@
 //!
 //! Read once, at the start, while this process still has the rights: a wait that goes on to the end has no event. One
 //! pass over all processes' descriptors finds all the ends, and where a unix socket is awaited, a second one. It takes a
-//! microsecond for each descriptor, is given up when it took [`MAX_CPU`], and changes nothing in any process.
+//! microsecond for each descriptor, is given up when it took [`MAX_CPU`] or [`MAX_TIME`], and changes nothing in any process.
 
 mod waiting;
 
-use std::cell::LazyCell;
+use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wakepath_event::NameSpace;
 use wakepath_process::{OpenedObject, Process, processes, sees_all_processes};
@@ -21,6 +21,8 @@ use waiting::{Awaited, Waiting, waits};
 
 /// The CPU time after which the search is given up.
 const MAX_CPU: Duration = Duration::from_millis(200);
+/// The same by the clock: on a busy machine the command, or the recording, waits for the search.
+const MAX_TIME: Duration = Duration::from_secs(1);
 /// The processes whose waits are looked at: the asked processes, and those at the other ends.
 const MAX_PROCESSES: usize = 64;
 
@@ -31,13 +33,13 @@ type UnixSockets<'a> = &'a dyn Fn() -> Option<&'a [OpenSocket]>;
 ///
 /// `sockets` finds all processes' sockets within a time, if it can.
 pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec<OpenSocket>>) -> Vec<Name> {
-    let began = cpu_time();
+    let budget = Budget::new(MAX_CPU, MAX_TIME);
     let mut names = Vec::new();
     let mut asked: Vec<u32> = targets.to_vec();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut table = None;
     let unix = LazyCell::new(|| {
-        let found = sockets(MAX_CPU.saturating_sub(cpu_time().saturating_sub(began)))?;
+        let found = sockets(budget.left())?;
         Some(found.into_iter().filter(OpenSocket::is_unix).collect::<Vec<_>>())
     });
     while let Some(pid) = asked.pop() {
@@ -46,9 +48,8 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
         }
         let Ok(process) = Process::open(pid) else { continue };
         asked.extend(process.children());
-        for Waiting { tid, call, awaited, kernel, file } in waits(&process) {
+        for Waiting { tid, call, awaited, kernel, file } in waits(&process, &|| budget.is_spent()) {
             // Most processes wait for nothing that another process gives: then nothing is searched.
-            let is_enough = || cpu_time().saturating_sub(began) > MAX_CPU;
             let is_named = |object: OpenedObject| !object.is_socket && !object.is_unnamed();
             let has_named = awaited.iter().any(|one| one.object().is_some_and(is_named));
             if has_named && matches!(&table, Some(Some(Table { has_named: false, .. }))) {
@@ -56,7 +57,7 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
             }
             let (lines, are_all) = match &awaited[..] {
                 [] => (Vec::new(), false),
-                _ => match table.get_or_insert_with(|| Table::read(has_named, is_enough)) {
+                _ => match table.get_or_insert_with(|| Table::read(has_named, || budget.is_spent())) {
                     None => (vec![String::from("unsearched")], false),
                     Some(table) => table.lines(&process, &awaited, &|| unix.as_deref(), &mut asked),
                 },
@@ -76,6 +77,40 @@ pub(crate) fn far_ends(targets: &[u32], sockets: impl Fn(Duration) -> Option<Vec
         }
     }
     names
+}
+
+/// The time for a search.
+struct Budget {
+    cpu: Duration,
+    began: Instant,
+    spent_cpu: Duration,
+    time: Duration,
+    asked: Cell<u32>,
+    is_spent: Cell<bool>,
+}
+
+impl Budget {
+    /// The CPU's clock takes as long as the work between a few questions.
+    const EVERY: u32 = 16;
+
+    fn new(cpu: Duration, time: Duration) -> Self {
+        let (began, spent_cpu) = (Instant::now(), cpu_time());
+        Self { cpu, began, spent_cpu, time, asked: Cell::new(0), is_spent: Cell::new(false) }
+    }
+
+    fn left(&self) -> Duration {
+        let cpu = self.cpu.saturating_sub(cpu_time().saturating_sub(self.spent_cpu));
+        cpu.min(self.time.saturating_sub(self.began.elapsed()))
+    }
+
+    /// Whether nothing is left; looked at every few questions.
+    fn is_spent(&self) -> bool {
+        self.asked.set(self.asked.get().wrapping_add(1));
+        if self.asked.get() % Self::EVERY == 1 && !self.is_spent.get() {
+            self.is_spent.set(self.left().is_zero());
+        }
+        self.is_spent.get()
+    }
 }
 
 /// The CPU time of this thread.
@@ -118,13 +153,16 @@ impl<E: Fn() -> bool> Table<E> {
             }
             // Others end meanwhile.
             let Ok(process) = Process::open(pid) else { continue };
-            let opened = process.opened(has_named).unwrap_or_default();
+            let opened = process.opened(has_named, &is_enough).unwrap_or_default();
             // A process whose first thread has ended shows no descriptors, and its other threads have some.
             let shows_none = opened.is_empty() && process.descriptor_count().is_ok_and(|count| count == 0);
             is_complete &= !shows_none || process.tasks().is_ok_and(|tasks| tasks.len() <= 1);
             for one in opened {
                 open.entry(one.object).or_default().push((pid, one.number));
             }
+        }
+        if is_enough() {
+            return None;
         }
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         Some(Self { open, locks, has_named, is_complete, is_enough })
@@ -165,6 +203,7 @@ impl<E: Fn() -> bool> Table<E> {
         Some(match awaited {
             Awaited::Bytes(pipe) => in_pipe("writers", pipe, self.ends(pipe, |access| access.writes)),
             Awaited::Room(pipe) => in_pipe("readers", pipe, self.ends(pipe, |access| access.reads)),
+            Awaited::Answer(..) if (self.is_enough)() => unsearched(),
             Awaited::Answer(socket, reads) => {
                 let tables = process.tcp_sockets().map(|table| table.unwrap_or_default());
                 let (kind, processes) = match peer(&tables, socket.inode) {
@@ -193,7 +232,7 @@ impl<E: Fn() -> bool> Table<E> {
         // The kernel names the process by which the lock was taken: perhaps it ended, and left the lock to a child.
         // Its number may belong to another process by now.
         let named = lock.process;
-        let has_it = |process: &Process| process.has_lock(lock.file).unwrap_or(false);
+        let has_it = |process: &Process| process.has_lock(lock.file, &self.is_enough).unwrap_or(false);
         let is_named = || Process::open(named).is_ok_and(|process| has_it(&process));
         let (processes, are_all) = match lock.is_flock.then(|| self.all(has_it)).flatten() {
             Some(holders) if !holders.is_empty() => (holders, self.is_complete),
@@ -205,7 +244,7 @@ impl<E: Fn() -> bool> Table<E> {
 
     /// The processes serving file systems in user space; `None` if the search is given up.
     fn file_servers(&self) -> Option<BTreeSet<u32>> {
-        self.all(|process| process.serves_files().unwrap_or(false))
+        self.all(|process| process.serves_files(&self.is_enough).unwrap_or(false))
     }
 
     fn all(&self, is_one: impl Fn(&Process) -> bool) -> Option<BTreeSet<u32>> {
@@ -218,7 +257,7 @@ impl<E: Fn() -> bool> Table<E> {
                 found.insert(pid);
             }
         }
-        Some(found)
+        (!(self.is_enough)()).then_some(found)
     }
 
     fn holders(&self, object: OpenedObject) -> BTreeSet<u32> {
@@ -385,6 +424,26 @@ mod tests {
         assert_eq!(lines(None), (vec![String::from("unsearched")], false));
         assert_eq!(lines(Some(&[])), (vec![], false));
         drop(writer);
+    }
+
+    #[test]
+    fn a_budget_is_spent_by_either_clock_and_stays_spent() {
+        let (none, hour) = (Duration::ZERO, Duration::from_secs(3600));
+        let spent = |cpu, time| {
+            let budget = Budget::new(cpu, time);
+            [budget.is_spent(), budget.is_spent()]
+        };
+        assert_eq!(
+            [spent(none, hour), spent(hour, none), spent(hour, hour)],
+            [[true; 2], [true; 2], [false; 2]]
+        );
+        // It is looked at again after a few questions.
+        let budget = Budget::new(hour, Duration::from_millis(20));
+        assert!(!budget.is_spent());
+        std::thread::sleep(Duration::from_millis(30));
+        let asked = (0..Budget::EVERY).position(|_| budget.is_spent());
+        assert_eq!(asked, Some(Budget::EVERY as usize - 1));
+        assert!(budget.left().is_zero());
     }
 
     #[test]

@@ -309,6 +309,10 @@ impl<'a> Receivers<'a> {
         let connected = self.connected.get(&(protocol, target, source)).unwrap_or(&none);
         let others = self.others.get(&(protocol, target.port)).unwrap_or(&none);
         let mut others: Vec<_> = others.iter().copied().filter(|socket| socket.takes(flow)).collect();
+        // Each network namespace has its own order.
+        if others.iter().any(|socket| socket.netns != others[0].netns) {
+            others.clear();
+        }
         let first = others.iter().map(|socket| socket.rank(flow)).min();
         others.retain(|socket| Some(socket.rank(flow)) == first);
         let (kind, sockets) = match connected.is_empty() {
@@ -480,6 +484,9 @@ mod tests {
         assert_eq!(of(shared).as_deref(), Some("listening waiting=2 room=1 dropped=3 5 6"));
         assert_eq!(of(second).as_deref(), Some("listening 5 6"));
         assert_eq!(of(elsewhere), None);
+        // A container's own address would rank first.
+        let any = OpenSocket { local: address("0.0.0.0:80"), ..elsewhere };
+        assert_eq!(of(any), None);
         let many: Vec<_> = (0..99).map(|process| OpenSocket { process, ..one }).collect();
         let text = Receivers::new(&many).of(&flow(TCP, "127.0.0.1:4", "127.0.0.1:80")).expect("processes");
         assert_eq!(text.split(' ').count(), 4 + MAX_PROCESSES);

@@ -197,7 +197,22 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
         }
         None => Vec::new(),
     };
+    let ends = without_own(recorded, thread.tgid, ends);
     (!ends.is_empty()).then_some(OpenEnd { hang, ends, are_all, kernel, file })
+}
+
+/// The ends without those of the waiting process alone, if there are others: its only thread waits, and writes to itself no more.
+fn without_own(
+    recorded: &Recorded,
+    own: Option<Tid>,
+    mut ends: Vec<(Way, Vec<Tid>)>,
+) -> Vec<(Way, Vec<Tid>)> {
+    let Some(own) = own.filter(|own| is_alone(recorded, *own)) else { return ends };
+    let is_own = |(_, processes): &(Way, Vec<Tid>)| processes.as_slice() == [own];
+    if !ends.iter().all(is_own) {
+        ends.retain(|end| !is_own(end));
+    }
+    ends
 }
 
 /// Whether a wait is in the call with these far ends. A record of poll has its set in place of an argument.
@@ -351,6 +366,18 @@ mod tests {
         );
         assert_eq!(words(trace, &[(5, "0 all writers 5")], 5), "5 AtStart(Writers) [5]; deadlock");
         assert_eq!(words(trace, &[(5, "0 all writers 5 20"), ends[1]], 5), "5 AtStart(Writers) [5, 20]");
+    }
+
+    #[test]
+    fn an_end_of_the_waiting_process_itself_is_none_beside_others_if_its_only_thread_waits() {
+        let both = [(20, "peer 30\npeer 20")];
+        assert_eq!(words(TRACE, &both, 20), "20 AtStart(Peer) [30]; last 30 waits");
+        let more = TRACE.replace(
+            "0 c0 idle started",
+            "thread more tid=21 tgid=20 blocked=interruptible call=230:0\n0 c0 idle started",
+        );
+        assert_eq!(words(&more, &both, 20), "20 AtStart(Peer) [30], AtStart(Peer) [20]");
+        assert_eq!(words(TRACE, &[(20, "peer 20")], 20), "20 AtStart(Peer) [20]; circle");
     }
 
     #[test]

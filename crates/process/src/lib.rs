@@ -178,9 +178,9 @@ impl Process {
         Ok(opened::epoll_members(&self.0.read(&format!("fdinfo/{set}"))?))
     }
 
-    /// Its open pipes and sockets, with `named` also FIFOs. Descriptors closed meanwhile are left out.
-    pub fn opened(&self, named: bool) -> Result<Vec<Opened>, Error> {
-        opened::opened(&self.0, named)
+    /// Its open pipes and sockets, with `named` also FIFOs. Descriptors closed meanwhile are left out, and the rest after `is_enough`.
+    pub fn opened(&self, named: bool, is_enough: &dyn Fn() -> bool) -> Result<Vec<Opened>, Error> {
+        opened::opened(&self.0, named, is_enough)
     }
 
     /// The pipe, FIFO or socket behind a descriptor; `None` if it is something else, or closed.
@@ -189,13 +189,13 @@ impl Process {
     }
 
     /// Whether it answers for a file system in user space (FUSE).
-    pub fn serves_files(&self) -> Result<bool, Error> {
-        opened::serves_files(&self.0)
+    pub fn serves_files(&self, is_enough: &dyn Fn() -> bool) -> Result<bool, Error> {
+        opened::serves_files(&self.0, is_enough)
     }
 
     /// Whether it has a lock on this file, named as in the kernel's list: `00:13:11691`.
-    pub fn has_lock(&self, file: &str) -> Result<bool, Error> {
-        opened::has_lock(&self.0, file)
+    pub fn has_lock(&self, file: &str, is_enough: &dyn Fn() -> bool) -> Result<bool, Error> {
+        opened::has_lock(&self.0, file, is_enough)
     }
 
     /// Whether its own timers may end a wait: it has a timer, or handles timer signals.

@@ -57,15 +57,19 @@ pub struct EpollMember {
 }
 
 /// Whether it answers for a file system in user space: it has `/dev/fuse` open.
-pub(crate) fn serves_files(directory: &Directory) -> Result<bool, Error> {
+pub(crate) fn serves_files(directory: &Directory, is_enough: &dyn Fn() -> bool) -> Result<bool, Error> {
     let is_fuse = |number| link(directory, number).is_some_and(|link| link == b"/dev/fuse");
-    Ok(directory.numbers("fd")?.into_iter().any(is_fuse))
+    Ok(directory.numbers("fd")?.into_iter().take_while(|_| !is_enough()).any(is_fuse))
 }
 
-/// Its pipes and sockets; FIFOs only with `named`.
-pub(crate) fn opened(directory: &Directory, named: bool) -> Result<Vec<Opened>, Error> {
+/// Its pipes and sockets, as far as `is_enough` allows; FIFOs only with `named`.
+pub(crate) fn opened(
+    directory: &Directory,
+    named: bool,
+    is_enough: &dyn Fn() -> bool,
+) -> Result<Vec<Opened>, Error> {
     let mounts = LazyCell::new(|| local_mounts(&directory.read("mountinfo").unwrap_or_default()));
-    let numbers = directory.numbers("fd")?.into_iter();
+    let numbers = directory.numbers("fd")?.into_iter().take_while(|_| !is_enough());
     let object = |number| match (unnamed(&link(directory, number)?), named) {
         (Err(true), true) => fifo(directory, number, &mounts),
         (found, _) => found.ok(),
@@ -130,9 +134,13 @@ fn local_mounts(text: &[u8]) -> BTreeSet<u64> {
 
 /// Whether a descriptor has a lock on this file, which the kernel calls `00:13:11691`. A `flock` lock may also be another
 /// process's.
-pub(crate) fn has_lock(directory: &Directory, file: &str) -> Result<bool, Error> {
+pub(crate) fn has_lock(
+    directory: &Directory,
+    file: &str,
+    is_enough: &dyn Fn() -> bool,
+) -> Result<bool, Error> {
     let has_it = |number| directory.read(&format!("fdinfo/{number}")).is_ok_and(|text| locks(&text, file));
-    Ok(directory.numbers("fdinfo")?.into_iter().any(has_it))
+    Ok(directory.numbers("fdinfo")?.into_iter().take_while(|_| !is_enough()).any(has_it))
 }
 
 /// Whether a descriptor's description lists such a lock: `lock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF`.
@@ -177,7 +185,7 @@ mod tests {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let (out, other) = std::os::unix::net::UnixStream::pair().expect("sockets");
         let own = Process::own().expect("this process");
-        let all = own.opened(false).expect("its descriptors");
+        let all = own.opened(false, &|| false).expect("its descriptors");
         let find = |fd: i32| all.iter().find(|one| one.number == fd as u32).map(|one| one.object);
         let (read, write) = (find(reader.as_raw_fd()), find(writer.as_raw_fd()));
         assert!(read.is_some() && read == write, "one pipe: {read:?} {write:?}");
@@ -218,9 +226,10 @@ mod tests {
         let pid = std::process::id().to_string();
         let line = list.lines().find(|line| line.split_whitespace().nth(4) == Some(&pid)).expect("its line");
         let name = line.split_whitespace().nth(5).expect("the file");
-        assert!(own.has_lock(name).expect("its descriptors"));
+        assert!(own.has_lock(name, &|| false).expect("its descriptors"));
+        assert!(!own.has_lock(name, &|| true).expect("its descriptors"), "given up");
         drop(file);
-        assert!(!own.has_lock(name).expect("its descriptors"));
+        assert!(!own.has_lock(name, &|| false).expect("its descriptors"));
         std::fs::remove_file(path).expect("its own file");
     }
 
@@ -237,8 +246,9 @@ mod tests {
         let number = file.as_raw_fd() as u32;
         let object = own.object(number).expect("a FIFO");
         assert!(!object.is_socket && object.device != 0);
-        let is_listed =
-            |named| own.opened(named).expect("its descriptors").iter().any(|one| one.number == number);
+        let is_listed = |named| {
+            own.opened(named, &|| false).expect("its descriptors").iter().any(|one| one.number == number)
+        };
         assert_eq!([is_listed(false), is_listed(true)], [false, true]);
         let directory = Directory::open(&format!("/proc/{}", std::process::id()), 0).expect("this process");
         assert_eq!(fifo(&directory, number, &BTreeSet::new()), None, "its file system may not answer");

@@ -269,6 +269,8 @@ else:
     with begin("around a loop") as outer:
         run(asyncio.SelectorEventLoop(Idle()))
         check("behind a loop")
+    # The child has the exporter's connection, too: both at once would mix their answers.
+    trace.get_tracer_provider().force_flush()
     if os.fork() == 0:
         nested(1)
         check("a fork", None)

@@ -62,9 +62,10 @@ pub(super) struct Waiting {
     pub(super) file: Option<Vec<u8>>,
 }
 
-/// The process's threads waiting for such things.
-pub(super) fn waits(process: &Process) -> Vec<Waiting> {
-    let waits = process.tasks().unwrap_or_default().into_iter().filter_map(|tid| {
+/// The process's threads waiting for such things, as far as `is_enough` allows.
+pub(super) fn waits(process: &Process, is_enough: &dyn Fn() -> bool) -> Vec<Waiting> {
+    let tasks = process.tasks().unwrap_or_default().into_iter().take_while(|_| !is_enough());
+    let waits = tasks.filter_map(|tid| {
         let task = process.task(tid).ok()?;
         let text = task.system_call().ok()?;
         let (call, awaited) = awaited(process, &text)?;
@@ -128,7 +129,7 @@ fn opens(process: &Process, text: &str) -> Option<Opens> {
         // A page that follows may be missing.
         while bytes.len() < MAX_PATH && !bytes.contains(&0) {
             let mut piece = [0; 64];
-            let at = path + bytes.len() as u64;
+            let at = path.wrapping_add(bytes.len() as u64);
             let piece = &mut piece[..(64 - at % 64) as usize];
             if memory.read(at, piece).is_err() {
                 break;
