@@ -68,14 +68,14 @@ fn calls_of_goroutines_that_change_threads_and_whose_stacks_move_are_counted_one
         let (counted, own) = count(&folder, &functions, &[&[calls.as_str()], &flags[..]].concat());
         let [quick, sleeps, grows] = counted.as_slice() else { panic!("{counted:#?}") };
         assert_eq!(own["counted"], 20_000);
-        assert_eq!(ends(quick), [20_000, 0, 0, 0], "{options:?}: {quick:#}");
-        assert_eq!((ends(sleeps), own["sleeps"]), ([800, 0, 0, 0], 800), "{options:?}: {sleeps:#}");
-        assert_eq!((ends(grows), own["grows"]), ([40, 0, 0, 0], 40), "{options:?}: {grows:#}");
+        assert_eq!(ends(quick), [20_000, 0, 0, 0], "{options:?}: {quick}");
+        assert_eq!((ends(sleeps), own["sleeps"]), ([800, 0, 0, 0], 800), "{options:?}: {sleeps}");
+        assert_eq!((ends(grows), own["grows"]), ([40, 0, 0, 0], 40), "{options:?}: {grows}");
         assert!(own["moved"] > 100, "calls ended in another thread than they began in: {}", own["moved"]);
         takes_what_the_program_says(sleeps, &own, "sleeps");
         takes_what_the_program_says(grows, &own, "grows");
         // No call was confused with another: no sleep is shorter than 1 ms, which is in bucket 19.
-        assert!(number(&sleeps["buckets"][0]["index"]) >= 19, "{options:?}: {sleeps:#}");
+        assert!(number(&sleeps["buckets"][0]["index"]) >= 19, "{options:?}: {sleeps}");
     }
 }
 
@@ -108,7 +108,7 @@ fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
             ("stays", [0, 1, 0, 0]),
         ];
         for (target, (name, expected)) in counted.iter().zip(expected) {
-            assert_eq!(ends(target), expected.map(|n| n * times), "{times} times {name}: {target:#}");
+            assert_eq!(ends(target), expected.map(|n| n * times), "{times} times {name}: {target}");
         }
     }
 }
@@ -140,9 +140,9 @@ fn recorded_calls_of_goroutines_that_changed_threads_have_no_path_and_that_is_sa
     let moved = printed.lines().find_map(|line| line.strip_prefix("moved ")?.parse::<u64>().ok());
     let answer = document(&folder, &["path", "--call", "--slowest", "1000"]);
     let counted: u64 = list(&answer["buckets"]).iter().map(|bucket| number(&bucket["count"])).sum();
-    assert_eq!((counted, &answer["left"], &answer["open"]), (400, &0.into(), &0.into()), "{answer:#}");
+    assert_eq!((counted, &answer["left"], &answer["open"]), (400, &0.into(), &0.into()), "{answer}");
     // The program compares threads within the call, a little after its beginning and before its end.
     let (moved, told) = (moved.expect("its own count"), number(&answer["moved"]));
     assert!(moved > 50 && told.abs_diff(moved) <= 8, "{moved} changed threads, {told} are told to");
-    assert_eq!(answer["asked"]["calls"], 400 - told, "{answer:#}");
+    assert_eq!(answer["asked"]["calls"], 400 - told, "{answer}");
 }

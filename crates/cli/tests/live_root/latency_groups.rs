@@ -27,7 +27,7 @@ fn adds_up(target: &Value) {
     let groups = list(&target["groups"]);
     for key in ["count", "sum", "left", "crowded"] {
         let sum: u64 = groups.iter().map(|group| number(&group[key])).sum();
-        assert_eq!(sum, number(&target[key]), "{key}: {target:#}");
+        assert_eq!(sum, number(&target[key]), "{key}: {target}");
     }
     for bucket in list(&target["buckets"]) {
         let parts = groups.iter().flat_map(|group| list(&group["buckets"]));
@@ -35,7 +35,7 @@ fn adds_up(target: &Value) {
         assert_eq!(
             parts.map(|part| number(&part["count"])).sum::<u64>(),
             number(&bucket["count"]),
-            "{target:#}"
+            "{target}"
         );
     }
 }
@@ -43,20 +43,16 @@ fn adds_up(target: &Value) {
 /// Checks that the groups' slices add up to each slice, and to each group.
 fn adds_up_over_time(target: &Value) {
     let counted = |of: &Value| list(&of["slices"]).iter().map(|slice| number(&slice["count"])).sum::<u64>();
-    assert_eq!(counted(target), number(&target["count"]), "{target:#}");
+    assert_eq!(counted(target), number(&target["count"]), "{target}");
     let groups = list(&target["groups"]);
     for group in groups {
-        assert_eq!(counted(group), number(&group["count"]), "{group:#}");
+        assert_eq!(counted(group), number(&group["count"]), "{group}");
     }
     for slice in list(&target["slices"]) {
         for key in ["count", "sum"] {
             let of_groups = groups.iter().flat_map(|group| list(&group["slices"]));
             let of_slice = of_groups.filter(|part| part["from_ns"] == slice["from_ns"]);
-            assert_eq!(
-                of_slice.map(|part| number(&part[key])).sum::<u64>(),
-                number(&slice[key]),
-                "{target:#}"
-            );
+            assert_eq!(of_slice.map(|part| number(&part[key])).sum::<u64>(), number(&slice[key]), "{target}");
         }
     }
 }
@@ -99,7 +95,7 @@ fn each_process_has_the_calls_that_it_made() {
     };
     assert_eq!(pids(&found[0]).len(), 2);
     // The shell and both processes waited for a CPU, at least when they began.
-    assert!(pids(&found[3]).len() >= 3 && pids(&found[3]).is_superset(&pids(&found[0])), "{:#}", found[3]);
+    assert!(pids(&found[3]).len() >= 3 && pids(&found[3]).is_superset(&pids(&found[0])), "{}", found[3]);
     found.iter().for_each(adds_up_over_time);
 }
 
@@ -139,8 +135,8 @@ fn a_process_with_a_reused_number_is_another_group() {
     let found = counted(&folder, &["syscall:getcpu", "--by", "process"], &format!("{calls} again=3; exit 0"));
     let groups = list(&found[0]["groups"]);
     let distinct = |key: &str| groups.iter().map(|group| number(&group[key])).collect::<BTreeSet<_>>().len();
-    assert_eq!(counts(&found[0], "comm"), vec![(String::from("calls"), 1); 3], "{:#}", found[0]);
-    assert_eq!((distinct("pid"), distinct("start_ns")), (1, 3), "{:#}", found[0]);
+    assert_eq!(counts(&found[0], "comm"), vec![(String::from("calls"), 1); 3], "{}", found[0]);
+    assert_eq!((distinct("pid"), distinct("start_ns")), (1, 3), "{}", found[0]);
 }
 
 #[test]
@@ -183,7 +179,7 @@ fn another_process_that_gets_the_number_is_not_followed() {
     let document: Value = serde_json::from_str(&document.expect("a document")).expect("JSON");
     assert!(counting.wait().expect("it ends").success());
     assert!(is_reused, "nobody got number {its}");
-    assert_eq!(number(&document["targets"][0]["count"]), 10, "{document:#}");
+    assert_eq!(number(&document["targets"][0]["count"]), 10, "{document}");
 }
 
 #[test]
@@ -242,8 +238,8 @@ fn each_cgroup_has_the_calls_that_were_made_in_it() {
     let found = counted(&folder, &["syscall:getcpu", "--by", "cgroup"], &line);
     let name = format!("/wakepath-by-{}", std::process::id());
     let own = list(&found[0]["groups"]).iter().filter(|group| group["cgroup"] == name.as_str());
-    assert_eq!(own.map(|group| number(&group["count"])).collect::<Vec<_>>(), [2000], "{:#}", found[0]);
-    assert_eq!((number(&found[0]["count"]), list(&found[0]["groups"]).len()), (2300, 2), "{:#}", found[0]);
+    assert_eq!(own.map(|group| number(&group["count"])).collect::<Vec<_>>(), [2000], "{}", found[0]);
+    assert_eq!((number(&found[0]["count"]), list(&found[0]["groups"]).len()), (2300, 2), "{}", found[0]);
 }
 
 #[test]
@@ -285,5 +281,5 @@ fn a_new_process_is_followed_however_many_ended_before() {
     // More than the map `followed` in bpf/calls.bpf.h has room for.
     let line = format!("{calls} forks=33000; {calls} syscalls=10; exit 0");
     let found = counted(&folder, &["syscall:getcpu", "--by", "process"], &line);
-    assert_eq!(number(&found[0]["count"]), 10, "{:#}", found[0]);
+    assert_eq!(number(&found[0]["count"]), 10, "{}", found[0]);
 }

@@ -113,7 +113,7 @@ fn began(document: &Value) -> u64 {
 #[track_caller]
 fn is_near(document: &Value, truth: u64) {
     let apart = began(document).abs_diff(truth);
-    assert!(apart <= 2_000_000_000, "{apart} ns from the truth: {document:#}");
+    assert!(apart <= 2_000_000_000, "{apart} ns from the truth: {document}");
 }
 
 #[test]
@@ -134,39 +134,39 @@ fn a_function_that_becomes_slow_and_normal_again_is_noticed_and_no_other_target(
     let truth = watched.becomes('s');
     let changed = watch.next("changed", handle);
     is_near(&changed, truth);
-    assert!(changed["as_it_was"].is_null(), "{changed:#}");
+    assert!(changed["as_it_was"].is_null(), "{changed}");
     let mean = |of: &Value| number(&of["sum"]) / number(&of["count"]);
-    assert!(mean(&changed["before"]) < 1_000_000 && mean(&changed["after"]) > 1_900_000, "{changed:#}");
+    assert!(mean(&changed["before"]) < 1_000_000 && mean(&changed["after"]) > 1_900_000, "{changed}");
     let [before, after] = ["before", "after"].map(|side| changed["kept"][side].as_str().expect("a file"));
     assert!(before.starts_with("kept/") && before.ends_with("Z-watched:handle.before.json"), "{before}");
     let compared = document(&folder, &["latency", "--compare", before, after]);
-    assert_eq!(compared["targets"][0]["differ"], true, "{compared:#}");
-    assert_eq!(compared["targets"][0]["doubtful"], false, "{compared:#}");
+    assert_eq!(compared["targets"][0]["differ"], true, "{compared}");
+    assert_eq!(compared["targets"][0]["doubtful"], false, "{compared}");
 
     let truth = watched.becomes('u');
     let back = watch.next("changed", handle);
     is_near(&back, truth);
     // The calls were like this from the beginning until they became slow.
-    assert_eq!(back["as_it_was"]["to_ns"], changed["from_ns"], "{back:#}");
+    assert_eq!(back["as_it_was"]["to_ns"], changed["from_ns"], "{back}");
 
     std::thread::sleep(Duration::from_secs(3));
     let truth = watched.becomes('b');
     let stopped = watch.next("stopped", handle);
     is_near(&stopped, truth);
-    assert_eq!(stopped["open"], 1, "{stopped:#}");
+    assert_eq!(stopped["open"], 1, "{stopped}");
     let truth = watched.becomes('u');
     let again = watch.next("back", handle);
     let end = number(&again["origin_realtime_ns"]) + number(&again["to_ns"]);
-    assert!(end.abs_diff(truth) <= 2_000_000_000, "{again:#}");
+    assert!(end.abs_diff(truth) <= 2_000_000_000, "{again}");
 
     watched.end();
     let end = watch.next("end", "");
-    assert_eq!(end["summary"]["reason"], "ended", "{end:#}");
+    assert_eq!(end["summary"]["reason"], "ended", "{end}");
     assert_eq!(watch.0.wait().expect("it ends").code(), Some(0));
     let targets = list(&end["summary"]["targets"]);
-    assert_eq!((&targets[0]["changed"], &targets[0]["stopped"]), (&2.into(), &1.into()), "{end:#}");
-    assert_eq!((&targets[1]["changed"], &targets[1]["stopped"]), (&0.into(), &0.into()), "{end:#}");
-    assert_eq!(targets[1]["now"]["target"], steady, "{end:#}");
+    assert_eq!((&targets[0]["changed"], &targets[0]["stopped"]), (&2.into(), &1.into()), "{end}");
+    assert_eq!((&targets[1]["changed"], &targets[1]["stopped"]), (&0.into(), &0.into()), "{end}");
+    assert_eq!(targets[1]["now"]["target"], steady, "{end}");
 
     let (said, complained) = texts(&beside.wait_with_output().expect("wakepath"));
     // Lines are wrapped anywhere.
@@ -195,12 +195,12 @@ fn a_drill_down_after_a_change_names_the_function_below() {
     watch.next("changed", handle);
     let drilled = watch.next("drilled", handle);
     let path = &drilled["drilled"]["root_causes"][0];
-    assert_eq!((&path[0], &path[1]), (&"handle".into(), &"slow_part".into()), "{drilled:#}");
+    assert_eq!((&path[0], &path[1]), (&"handle".into(), &"slow_part".into()), "{drilled}");
     std::thread::sleep(Duration::from_secs(3));
     watched.end();
     let end = watch.next("end", "");
-    assert_eq!(end["summary"]["left_out"], 1, "{end:#}");
-    assert_eq!(end["summary"]["targets"][0]["changed"], 1, "the probes made no change: {end:#}");
+    assert_eq!(end["summary"]["left_out"], 1, "{end}");
+    assert_eq!(end["summary"]["targets"][0]["changed"], 1, "the probes made no change: {end}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_command_has_its_output_and_its_exit_code() {
     let last = out.lines().last().expect("a line");
     let end: Value = serde_json::from_str(last).expect("JSON");
     assert_eq!((&end["event"], &end["summary"]["reason"]), (&"end".into(), &"duration".into()));
-    assert!((3..=4).contains(&number(&end["summary"]["slices"])), "{end:#}");
+    assert!((3..=4).contains(&number(&end["summary"]["slices"])), "{end}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn exceptions_pass_probed_functions_and_the_calls_that_they_unwind_are_counted_a
     let found: Vec<_> = counted.targets.iter().map(ends).collect();
     assert_eq!(found, [[50, 50, 0], [50, 50, 0], [100, 0, 0], [100, 0, 0]], "{}", counted.said);
     for target in &counted.targets {
-        assert!(notes(target).contains("if an exception passes it"), "{target:#}");
+        assert!(notes(target).contains("if an exception passes it"), "{target}");
     }
 }
 
@@ -123,7 +123,7 @@ fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
         assert_eq!((switches, steady), ([1000, 0, 0], [1000, 0, 0]), "{order:?}: {}", counted.said);
         assert!(
             notes(&counted.targets[0]).contains("because its file switches stacks"),
-            "{:#}",
+            "{}",
             counted.targets[0]
         );
     }

@@ -87,7 +87,7 @@ fn has_wait(answer: &Value, wanted: &[&str]) -> bool {
 /// The process has few threads, whose calls all return; the answer would report missed calls.
 fn misses_nothing(answer: &Value) {
     let notes = answer["notes"].to_string();
-    assert!(!notes.contains("unseen"), "{answer:#}");
+    assert!(!notes.contains("unseen"), "{answer}");
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn a_read_of_a_pipe_that_comes_late_waits_in_the_pipe() {
     let Some(folder) = kernel_place("the path of a late read is found in the kernel") else { return };
     let found = answer(&folder, "kernel:vfs_read", &["pipe"]);
     // fs/read_write.c calls it through the file's operations, `call_read_iter`; fs/pipe.c waits there itself.
-    assert!(has_wait(&found, &["vfs_read", "schedule"]), "{found:#}");
+    assert!(has_wait(&found, &["vfs_read", "schedule"]), "{found}");
     let (path, _) = &paths(&found)[0];
-    assert!(["pipe_read", "anon_pipe_read"].contains(&path[1]), "{found:#}");
+    assert!(["pipe_read", "anon_pipe_read"].contains(&path[1]), "{found}");
     misses_nothing(&found);
     // The system call gets there by a jump.
     let found = answer(&folder, "kernel:__x64_sys_read", &["pipe"]);
-    assert!(has_wait(&found, &["__x64_sys_read", "ksys_read", "vfs_read", "schedule"]), "{found:#}");
+    assert!(has_wait(&found, &["__x64_sys_read", "ksys_read", "vfs_read", "schedule"]), "{found}");
     misses_nothing(&found);
 }
 
@@ -112,7 +112,7 @@ fn a_write_that_waits_for_the_lock_of_the_inode_is_found_from_its_peak() {
     };
     let found = answer(&folder, "kernel:vfs_write", &["append", "file"]);
     // `ext4_buffered_write_iter` in fs/ext4/file.c takes it; this file system is not always ext4.
-    assert!(has_wait(&found, &["vfs_write", "down_write"]), "{found:#}");
+    assert!(has_wait(&found, &["vfs_write", "down_write"]), "{found}");
     misses_nothing(&found);
 }
 
@@ -128,11 +128,11 @@ fn an_fsync_is_followed_into_a_module() {
     let is_there = |(path, _): &(Vec<&str>, &Value)| {
         is_in_order(path, &["__x64_sys_fsync", "vfs_fsync_range", "ext4_sync_file"])
     };
-    assert!(paths(&found).iter().any(is_there), "{found:#}");
+    assert!(paths(&found).iter().any(is_there), "{found}");
     misses_nothing(&found);
     // The same, beginning in the module.
     let found = answer(&folder, "kernel:ext4_sync_file", &["fsync", "file"]);
-    assert_eq!(paths(&found)[0].0[0], "ext4_sync_file", "{found:#}");
+    assert_eq!(paths(&found)[0].0[0], "ext4_sync_file", "{found}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_path_of_a_program_goes_on_below_its_system_call() {
     let function = format!("{}:serve", workload(&folder, "below"));
     let found = answer(&folder, &function, &["pipe"]);
     let path = ["serve", "call_kernel", "__x64_sys_read", "ksys_read", "vfs_read", "schedule"];
-    assert!(has_wait(&found, &path), "{found:#}");
+    assert!(has_wait(&found, &path), "{found}");
     misses_nothing(&found);
 }
 
@@ -169,15 +169,15 @@ fn a_function_with_returns_that_are_not_all_known_has_a_return_probe() {
     // This function ends with `return file->f_op->fsync(...)`, a jump by a pointer (fs/sync.c).
     let found = answer(&folder, "kernel:vfs_fsync_range", &["fsync", "file"]);
     let notes = found["notes"].to_string();
-    assert!(notes.contains("the returns of vfs_fsync_range are seen by a return probe"), "{found:#}");
-    assert_eq!(paths(&found)[0].0[0], "vfs_fsync_range", "{found:#}");
+    assert!(notes.contains("the returns of vfs_fsync_range are seen by a return probe"), "{found}");
+    assert_eq!(paths(&found)[0].0[0], "vfs_fsync_range", "{found}");
     misses_nothing(&found);
     // More threads are in the function than the kernel has return probes for it.
     let below = Below::start(&folder, &["crowd", "file"]);
     let asked =
         ["drill", "kernel:vfs_fsync_range", "-p", &below.1, "--start-ops", "100", "--no-waits", "-d", "15"];
     let found = document(&folder, &asked);
-    assert!(found["notes"].to_string().contains("calls of the function returned unseen"), "{found:#}");
+    assert!(found["notes"].to_string().contains("calls of the function returned unseen"), "{found}");
 }
 
 #[test]

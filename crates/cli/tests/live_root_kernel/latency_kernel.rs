@@ -62,17 +62,17 @@ fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
     let load = [&calls, "threads=4", "syscalls=20000", "functions=1000"];
     let (found, own) = counted(&folder, &targets, &load);
     let [kernel, call, user] = found.as_slice() else { panic!("{found:#?}") };
-    assert_eq!(ends(kernel), [own["syscalls"], 0, 0, 0, 0], "{kernel:#}");
+    assert_eq!(ends(kernel), [own["syscalls"], 0, 0, 0, 0], "{kernel}");
     assert_eq!((ends(call)[0], ends(user)[0]), (own["syscalls"], own["functions"]), "{found:#?}");
     let counts: Vec<_> = list(&kernel["groups"]).iter().map(|group| number(&group["count"])).collect();
-    assert_eq!(counts, [20000; 4], "{kernel:#}");
+    assert_eq!(counts, [20000; 4], "{kernel}");
     // The function is within the system call, with its probes between.
     assert!(number(&kernel["sum"]) < number(&call["sum"]), "{found:#?}");
     // The cost is unknown if the system calls around the measured calls vary by more.
     if !kernel["probe"].is_null() {
         let cost = ["per_call_ns", "shift_ns"].map(|key| number(&kernel["probe"][key]));
         println!("probes cost {} ns a call, {} ns of it counted", cost[0], cost[1]);
-        assert!(cost[1] > 0 && cost[1] < cost[0] && cost[0] < 1_000_000, "{kernel:#}");
+        assert!(cost[1] > 0 && cost[1] < cost[0] && cost[0] < 1_000_000, "{kernel}");
     }
 
     // The same at an interval, by a pattern, and for processes started by a command.
@@ -161,9 +161,9 @@ fn the_whole_machine_is_counted_interrupts_and_idle_cpus_with_it() {
         document(&folder, &["latency", "-a", "-d", "2", "kernel:hrtimer_interrupt", "kernel:schedule"]);
     let [interrupts, switches] = [0, 1].map(|n| ends(&found["targets"][n]));
     println!("interrupts {interrupts:?}, switches {switches:?}");
-    assert!(interrupts[0] > 10 && switches[0] > 10, "{found:#}");
-    assert_eq!((interrupts[1], interrupts[3], switches[3]), (0, 0, 0), "{found:#}");
-    assert!(interrupts[2] <= 2, "one a CPU at most: {found:#}");
+    assert!(interrupts[0] > 10 && switches[0] > 10, "{found}");
+    assert_eq!((interrupts[1], interrupts[3], switches[3]), (0, 0, 0), "{found}");
+    assert!(interrupts[2] <= 2, "one a CPU at most: {found}");
 }
 
 #[test]
@@ -175,14 +175,14 @@ fn recorded_calls_of_a_kernel_function_are_windows_of_their_own() {
     record(&folder, &[&asked[..], &load].concat(), 0);
     for target in ["kernel:__x64_sys_clock_nanosleep", "kernel:__x64_sys_clock_*"] {
         let again = document(&folder, &["latency", "-i", "wakepath.rec", target]);
-        assert_eq!(ends(&again["targets"][0])[..3], [120, 0, 0], "{again:#}");
+        assert_eq!(ends(&again["targets"][0])[..3], [120, 0, 0], "{again}");
     }
     let user = document(&folder, &["latency", "-i", "wakepath.rec", "counted"]);
-    assert_eq!(ends(&user["targets"][0])[..3], [150, 0, 0], "{user:#}");
+    assert_eq!(ends(&user["targets"][0])[..3], [150, 0, 0], "{user}");
     // The longest call slept for 30 ms, and waited for a timer.
     let answer =
         document(&folder, &["path", "--call", "kernel:__x64_sys_clock_nanosleep", "--slowest", "20"]);
-    assert!(answer.to_string().contains("timer"), "{answer:#}");
+    assert!(answer.to_string().contains("timer"), "{answer}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn calls_of_a_process_that_runs_already_and_of_its_children_are_counted() {
     let output = counting.wait_with_output().expect("wakepath");
     shell.wait().expect("sh");
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(ends(&found["targets"][0]), [2000, 0, 0, 0, 0], "{found:#}");
+    assert_eq!(ends(&found["targets"][0]), [2000, 0, 0, 0, 0], "{found}");
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn each_has_its_peak(folder: &Path, causes: &[PlantedCause]) {
     };
     let owners: Vec<_> = list(&counted["peaks"]).iter().filter_map(top).map(owner).collect();
     let expected: Vec<_> = begins.iter().map(|&(_, name)| name).collect();
-    assert_eq!(owners, expected, "{counted:#}\n{}", truth["summary"]);
+    assert_eq!(owners, expected, "{counted}\n{}", truth["summary"]);
 
     let slow: u64 = causes.iter().map(|cause| cause.1).sum();
     let planned = |name| causes.iter().find(|cause| cause.0 == name).map_or(CALLS - slow, |cause| cause.1);
@@ -136,7 +136,7 @@ fn each_has_its_peak(folder: &Path, causes: &[PlantedCause]) {
             least != most && [least, most].contains(&name)
         });
         let tolerance = on_a_border.count() as u64 + TAKEN_AWAY;
-        assert!(count.abs_diff(own) <= tolerance, "{name}: {count} counted, {own} by itself: {counted:#}");
+        assert!(count.abs_diff(own) <= tolerance, "{name}: {count} counted, {own} by itself: {counted}");
 
         // Neighbours have a lower priority than this program, but the hypervisor and the disk may delay it.
         let calls_of = calls.iter().filter(|call| call["cause"] == name);

@@ -235,7 +235,7 @@ fn exec_is_followed(folder: &Path) -> bool {
     // Both sleeps: by the thread for which the first waited, and by the program that it became.
     let timer = contributed_ns(&document, "timer");
     if !(250_000_000..270_000_000).contains(&timer) {
-        println!("  slept for {timer} of {window} ns: {:#}", document["contributors"]);
+        println!("  slept for {timer} of {window} ns: {}", document["contributors"]);
         return false;
     }
     let last = list(&document["segments"]).last();

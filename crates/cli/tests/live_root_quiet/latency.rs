@@ -82,16 +82,16 @@ fn a_recording_says_what_was_counted_meanwhile() {
         totals(counted_sleeps)
     );
     // The same probes saw the same calls.
-    assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0], "{recorded:#}");
+    assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0], "{recorded}");
     assert_eq!(ends(left), ends(counted_left));
     // Each sleep blocks once, except in the rare case where the thread loses its CPU before blocking for longer than
     // the requested sleep. The recorded wait is shorter than the call: it ends with the wake-up, and begins with the
     // block.
     assert_eq!(ends(counted_sleeps), [own["sleeps"], 0, 0], "{counted:#?}");
     let [blocked, others @ ..] = ends(sleeps);
-    assert!(blocked <= own["sleeps"] && blocked > own["sleeps"] * 19 / 20, "{blocked}: {recorded:#}");
+    assert!(blocked <= own["sleeps"] && blocked > own["sleeps"] * 19 / 20, "{blocked}: {recorded}");
     assert_eq!(others, [0, 0]);
-    assert!(totals(sleeps).1 < totals(counted_sleeps).1, "{recorded:#}");
+    assert!(totals(sleeps).1 < totals(counted_sleeps).1, "{recorded}");
     // The same events, except while either was still being attached; stamps for the same event are taken one after the
     // other. So a few of the many waits may be missing.
     let ((n, ns), (counted_n, counted_ns)) = (totals(waits), totals(counted_waits));
@@ -100,7 +100,7 @@ fn a_recording_says_what_was_counted_meanwhile() {
     assert!((ns - counted_ns).abs() <= 0.02 * counted_ns, "{ns} ns recorded, {counted_ns} ns counted");
     // The recording itself names the threads to count.
     let whole = document(&folder, &["latency", "-i", "wakepath.rec", "runqueue"]);
-    assert!(totals(&whole["targets"][0]).0 >= n, "the command and what it started: {whole:#}");
+    assert!(totals(&whole["targets"][0]).0 >= n, "the command and what it started: {whole}");
 }
 
 /// The numbers of calls that returned, were unwound, and had not ended.
@@ -142,8 +142,8 @@ fn recorded_calls_are_told_apart_like_counted_ones() {
     record(&folder, &["--call", "./calls:left", "--", &calls, "threads=4", "left=100"], 0);
     let answer = document(&folder, &["path", "--call", "--slowest", "1"]);
     let buckets = buckets(&answer);
-    assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 200, "{answer:#}");
-    assert_eq!((&answer["left"], &answer["open"]), (&200.into(), &0.into()), "{answer:#}");
+    assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 200, "{answer}");
+    assert_eq!((&answer["left"], &answer["open"]), (&200.into(), &0.into()), "{answer}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
         let counted =
             wakepath(&folder, &[&["latency", target, "--json"], options, &["--"], command].concat());
         let (document, _) = document_among(&texts(&counted).0);
-        assert_eq!(ends(&document["targets"][0]), expected, "{target} {options:?}: {document:#}");
+        assert_eq!(ends(&document["targets"][0]), expected, "{target} {options:?}: {document}");
 
         let rec = wakepath(&folder, &[&["record", "--call", target], options, &["--"], command].concat());
         eprintln!("REC {}", texts(&rec).1);
@@ -299,9 +299,9 @@ fn calls_that_go_on_when_counting_ends_are_not_taken_for_left() {
     drop(busy);
     let recorded = document(&folder, &["path", "--call", "--slowest", "1"]);
     for target in [&counted["targets"][0], &recorded] {
-        assert!(!buckets(target).is_empty(), "{target:#}");
-        assert_eq!(target["left"], 0, "{target:#}");
-        assert!(target["open"].as_u64() <= Some(1), "{target:#}");
+        assert!(!buckets(target).is_empty(), "{target}");
+        assert_eq!(target["left"], 0, "{target}");
+        assert!(target["open"].as_u64() <= Some(1), "{target}");
     }
 }
 
@@ -321,5 +321,5 @@ fn calls_of_what_a_process_starts_are_counted_with_its_own() {
     let output = counting.wait_with_output().expect("wakepath");
     shell.wait().expect("sh");
     let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(ends(&counted["targets"][0]), [2000, 0, 0], "{counted:#}");
+    assert_eq!(ends(&counted["targets"][0]), [2000, 0, 0], "{counted}");
 }

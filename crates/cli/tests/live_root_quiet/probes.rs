@@ -69,10 +69,10 @@ fn who_else_pays_for_probes_is_said_with_what() {
     let counted: Value = serde_json::from_slice(&counted.stdout).expect("JSON");
     for target in list(&counted["targets"]) {
         let beside = &target["elsewhere"];
-        assert_eq!(beside["processes"], 2, "{counted:#}");
+        assert_eq!(beside["processes"], 2, "{counted}");
         let file = beside["file"].as_str().map(Path::new).expect("a path");
         assert_eq!(file.canonicalize().ok(), Path::new(&calls).canonicalize().ok());
-        assert_eq!(target["count"], 0, "{counted:#}");
+        assert_eq!(target["count"], 0, "{counted}");
     }
     let said = counted["targets"][0]["elsewhere"]["per_call_ns"].as_f64().expect("measured");
     println!("a call elsewhere: {said} ns said, {dearer:.0} ns measured");
@@ -88,7 +88,7 @@ fn who_else_pays_for_probes_is_said_with_what() {
     assert_eq!(told(&recorded.stderr), 1, "{:?}", texts(&recorded));
     assert_eq!(told(&shown.stdout), 1, "once for a file: {:?}", texts(&shown));
     let all: Value = serde_json::from_slice(&all.stdout).expect("JSON");
-    assert_eq!(all["targets"][0]["elsewhere"], Value::Null, "who is asked about is not elsewhere: {all:#}");
+    assert_eq!(all["targets"][0]["elsewhere"], Value::Null, "who is asked about is not elsewhere: {all}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_empty_function_takes_the_stated_cost_of_each_kind_of_probe() {
         let (document, own) = document_among(&printed);
         for (index, target) in list(&document["targets"]).iter().enumerate() {
             let calls = if names[index].ends_with("lea") { SLOW } else { QUICK };
-            assert_eq!((&target["count"], &target["left"]), (&calls.into(), &0.into()), "{target:#}");
+            assert_eq!((&target["count"], &target["left"]), (&calls.into(), &0.into()), "{target}");
             let name = names[index].trim_start_matches("./empty:");
             let own = own.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
             let sum = number(&target["sum"]) as f64;

@@ -95,7 +95,7 @@ fn number_of(value: &Value) -> f64 {
 /// The answer's only path, and the cause at its end.
 fn only_path(answer: &Value) -> (Vec<&str>, &Value) {
     let ([path], [cause]) = (list(&answer["root_causes"]), list(&answer["causes"])) else {
-        panic!("{answer:#}")
+        panic!("{answer}")
     };
     (list(path).iter().filter_map(Value::as_str).collect(), cause)
 }
@@ -115,16 +115,16 @@ fn the_path_to_each_culprit_is_found() {
         // The C library's own functions below nanosleep have other names in its other versions.
         assert!(
             found.starts_with(path) || culprit == "sleep" && found.starts_with(&path[..4]),
-            "{culprit}: {answer:#}"
+            "{culprit}: {answer}"
         );
-        assert!(culprit == "sleep" || found.len() == path.len(), "{culprit}: {answer:#}");
-        assert_eq!(why["cause"], cause, "{culprit}: {answer:#}");
-        assert_eq!(answer["status"], "root cause found", "{culprit}: {answer:#}");
-        assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer:#}");
+        assert!(culprit == "sleep" || found.len() == path.len(), "{culprit}: {answer}");
+        assert_eq!(why["cause"], cause, "{culprit}: {answer}");
+        assert_eq!(answer["status"], "root cause found", "{culprit}: {answer}");
+        assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer}");
         let cause = why;
-        assert!(number(&cause["ns"]) * 10 > number(&cause["of_ns"]) * 9, "{culprit}: {answer:#}");
+        assert!(number(&cause["ns"]) * 10 > number(&cause["of_ns"]) * 9, "{culprit}: {answer}");
         let blocked = number(&cause["blocked_ns"]) * 10 > number(&cause["ns"]) * 9;
-        assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer:#}");
+        assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer}");
     }
 }
 
@@ -142,9 +142,9 @@ fn a_callee_that_was_not_chosen_loses_its_probes() {
     asked.0.kill().expect("it runs");
     let below = (1..=8).map(|level| format!("t4_{level}_0"));
     let planted: Vec<String> = ["tree4".to_owned()].into_iter().chain(below).collect();
-    assert_eq!(only_path(&answer).0, planted, "{answer:#}");
+    assert_eq!(only_path(&answer).0, planted, "{answer}");
     // At the end: tree4, the seven chosen functions, and the last level's four.
-    assert_eq!(answer["most_probed"], 12, "{answer:#}");
+    assert_eq!(answer["most_probed"], 12, "{answer}");
 }
 
 #[test]
@@ -152,20 +152,20 @@ fn a_loop_is_told_from_one_long_call_and_a_lock_is_a_wait() {
     let Some(folder) = alone("loops and locks are found") else { return };
     let answer_of_loop = answer(&folder, &["loop"]);
     let (path, cause) = only_path(&answer_of_loop);
-    assert_eq!(path, ["serve", "look_up", "find"], "{answer_of_loop:#}");
-    assert_eq!(cause["cause"], "loop", "{answer_of_loop:#}");
+    assert_eq!(path, ["serve", "look_up", "find"], "{answer_of_loop}");
+    assert_eq!(cause["cause"], "loop", "{answer_of_loop}");
     assert_eq!((&cause["callee"], number(&cause["times"])), (&Value::from("compare"), 20_000));
     let answer_of_lock = answer(&folder, &["lock"]);
     let (path, cause) = only_path(&answer_of_lock);
-    assert!(path.starts_with(&["serve", "look_up", "fetch", "unpack"]), "{answer_of_lock:#}");
-    assert!(number(&cause["blocked_ns"]) > 2_000_000, "{answer_of_lock:#}");
+    assert!(path.starts_with(&["serve", "look_up", "fetch", "unpack"]), "{answer_of_lock}");
+    assert!(number(&cause["blocked_ns"]) > 2_000_000, "{answer_of_lock}");
     // The path of this wait: the thread with the lock, which slept.
     let waits = &answer_of_lock["explained_by"];
     let first = &list(&waits["causes"])[0];
-    assert_eq!(first["what"], "waiting for a lock that drilled held", "{waits:#}");
-    assert!(number_of(&first["asked_ns"]) > 0.8 * number_of(&waits["asked"]["mean_ns"]), "{waits:#}");
+    assert_eq!(first["what"], "waiting for a lock that drilled held", "{waits}");
+    assert!(number_of(&first["asked_ns"]) > 0.8 * number_of(&waits["asked"]["mean_ns"]), "{waits}");
     let holder = &list(&first["parts"])[0];
-    assert_eq!(holder["kind"], "timer", "{waits:#}");
+    assert_eq!(holder["kind"], "timer", "{waits}");
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn a_peak_that_becomes_rare_meanwhile_is_said() {
         assert!(drill.wait().expect("it ends").success(), "{text}");
         let answer: Value = serde_json::from_str(&text).expect("a document");
         let (path, cause) = only_path(&answer);
-        assert_eq!(path, ["serve", "look_up", "fetch"], "{answer:#}");
-        assert_eq!(list(&cause["doubts"]).contains(&Value::from("drift")), is_rare, "{answer:#}");
+        assert_eq!(path, ["serve", "look_up", "fetch"], "{answer}");
+        assert_eq!(list(&cause["doubts"]).contains(&Value::from("drift")), is_rare, "{answer}");
     }
 }
 
@@ -202,12 +202,12 @@ fn calls_that_only_their_probes_make_long_are_no_loop() {
     let Some(folder) = alone("cheap calls are no loop") else { return };
     let slow = answer(&folder, &["cheap"]);
     let (path, cause) = only_path(&slow);
-    assert_eq!(path, ["serve", "look_up", "fetch"], "{slow:#}");
-    assert_ne!(cause["cause"], "loop", "{slow:#}");
+    assert_eq!(path, ["serve", "look_up", "fetch"], "{slow}");
+    assert_ne!(cause["cause"], "loop", "{slow}");
     let note = &list(&slow["notes"])
         .iter()
         .any(|note| note.as_str().is_some_and(|note| note.contains("compare 1000 times")));
-    assert!(note, "{slow:#}");
+    assert!(note, "{slow}");
     // The usual calls take about as long as one probed call.
     let drilled = Drilled::start(&folder, &["itself"]);
     let target = format!("{}:serve", built(&folder));
@@ -215,13 +215,13 @@ fn calls_that_only_their_probes_make_long_are_no_loop() {
         &folder,
         &["drill", &target, "-p", &drilled.1, "--start-ops", "400", "--peak", "1", "-d", "5s"],
     );
-    assert!(list(&usual["causes"]).iter().all(|cause| cause["cause"] != "loop"), "{usual:#}");
+    assert!(list(&usual["causes"]).iter().all(|cause| cause["cause"] != "loop"), "{usual}");
     // If the probes' time matters, a way without them is named, and nowhere else.
     for answer in [&slow, &usual] {
         let mut doubts = list(&answer["causes"]).iter().flat_map(|cause| list(&cause["doubts"]));
         let depends = doubts.any(|doubt| doubt == "probe cost" || doubt == "peak shift");
         let is_named = answer["notes"].to_string().contains("--stubs puts code into the process");
-        assert_eq!(is_named, depends, "{answer:#}");
+        assert_eq!(is_named, depends, "{answer}");
     }
 }
 
@@ -266,7 +266,7 @@ fn a_command_is_drilled_into_and_goes_on() {
     let output = Command::new("sh").args(["-c", &line]).current_dir(&*folder).output().expect("a shell");
     let printed = String::from_utf8_lossy(&output.stdout);
     let (answer, own) = document_among(&printed);
-    assert_eq!(only_path(&answer).0, ["serve", "look_up", "fetch"], "{answer:#}");
+    assert_eq!(only_path(&answer).0, ["serve", "look_up", "fetch"], "{answer}");
     // Its number, and the counts printed at its end.
     assert_eq!(own.len(), 2, "{own:?}");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -281,8 +281,8 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
         let options = ["--start-ops", "400", "--max-depth", "1", "--save", "search"];
         document(&folder, &[&["drill", &target, "-p", &drilled.1], &options[..]].concat())
     };
-    assert_eq!(first["status"], "maximum depth reached", "{first:#}");
-    assert_eq!(only_path(&first).0, ["serve", "look_up"], "{first:#}");
+    assert_eq!(first["status"], "maximum depth reached", "{first}");
+    assert_eq!(only_path(&first).0, ["serve", "look_up"], "{first}");
     // Another address space, and the same answer for the decided part.
     let go_on = |culprit: &str, more: &[&str]| {
         let drilled = Drilled::start(&folder, &[culprit]);
@@ -290,25 +290,25 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
         document(&folder, &[&words[..], more].concat())
     };
     let second = go_on("itself", &["--save", "search"]);
-    assert_eq!(only_path(&second).0, ["serve", "look_up", "fetch"], "{second:#}");
-    assert_eq!(second["status"], "root cause found", "{second:#}");
-    assert_eq!(list(&only_path(&second).1["doubts"]).len(), 0, "{second:#}");
+    assert_eq!(only_path(&second).0, ["serve", "look_up", "fetch"], "{second}");
+    assert_eq!(second["status"], "root cause found", "{second}");
+    assert_eq!(list(&only_path(&second).1["doubts"]).len(), 0, "{second}");
     let decided = |answer: &Value| list(&answer["decisions"]).len();
-    assert!(decided(&second) > decided(&first), "{second:#}");
+    assert!(decided(&second) > decided(&first), "{second}");
     assert_eq!(second["decisions"][0], first["decisions"][0], "it is not decided again");
     // A finished search answers at once.
     let third = go_on("itself", &[]);
-    assert_eq!(third["decisions"], second["decisions"], "{third:#}");
-    assert_eq!(third["root_causes"], second["root_causes"], "{third:#}");
+    assert_eq!(third["decisions"], second["decisions"], "{third}");
+    assert_eq!(third["root_causes"], second["root_causes"], "{third}");
     // The search includes the fact that these calls are too many for their probes.
     let of_loop = {
         let drilled = Drilled::start(&folder, &["loop"]);
         document(&folder, &["drill", &target, "-p", &drilled.1, "--start-ops", "400", "--save", "search"])
     };
-    assert_eq!(only_path(&of_loop).1["cause"], "loop", "{of_loop:#}");
+    assert_eq!(only_path(&of_loop).1["cause"], "loop", "{of_loop}");
     let again = go_on("loop", &[]);
-    assert_eq!(again["root_causes"], of_loop["root_causes"], "{again:#}");
-    assert_eq!(only_path(&again).1["cause"], "loop", "{again:#}");
+    assert_eq!(again["root_causes"], of_loop["root_causes"], "{again}");
+    assert_eq!(only_path(&again).1["cause"], "loop", "{again}");
     // Other code, a missing peak, and a file without a search.
     let other = program(
         &folder,

@@ -80,7 +80,7 @@ fn answer(folder: &Place, arguments: &[&str]) -> Value {
 /// The answer's only path, and the cause at its end.
 fn only_path(answer: &Value) -> (Vec<&str>, &Value) {
     let ([path], [cause]) = (list(&answer["root_causes"]), list(&answer["causes"])) else {
-        panic!("{answer:#}")
+        panic!("{answer}")
     };
     (list(path).iter().filter_map(Value::as_str).collect(), cause)
 }
@@ -107,22 +107,22 @@ fn the_function_that_takes_the_time_is_found_with_the_lines_of_the_calls() {
         let (path, cause) = only_path(&answer);
         // The lock is Python's own semaphore class, below `price`.
         let wanted: &[&str] = &["serve", "look_up", "Stock.price"];
-        assert!(path.starts_with(wanted) && (culprit == "lock" || path.len() == 3), "{culprit}: {answer:#}");
-        assert_eq!(cause["cause"], "itself", "{culprit}: {answer:#}");
-        assert_eq!(number(&cause["blocked_ns"]) * 2 > number(&cause["ns"]), waits, "{culprit}: {answer:#}");
+        assert!(path.starts_with(wanted) && (culprit == "lock" || path.len() == 3), "{culprit}: {answer}");
+        assert_eq!(cause["cause"], "itself", "{culprit}: {answer}");
+        assert_eq!(number(&cause["blocked_ns"]) * 2 > number(&cause["ns"]), waits, "{culprit}: {answer}");
         let doubts: Vec<_> = list(&cause["doubts"]).iter().filter_map(Value::as_str).collect();
         let is_certain = doubts.is_empty() || (doubts == ["close votes"] && only_stolen_votes(&answer));
-        assert!(is_certain, "{culprit}: {answer:#}");
+        assert!(is_certain, "{culprit}: {answer}");
         let line = |node: &Value| node["line"].as_str().unwrap_or_default().to_owned();
         let look_up =
             list(&answer["tree"]["children"]).iter().find(|it| it["name"] == "look_up").expect("it");
-        assert!(line(look_up).starts_with("shop.py:"), "{answer:#}");
+        assert!(line(look_up).starts_with("shop.py:"), "{answer}");
         let prices = list(&look_up["children"]).iter().filter(|it| it["name"] == "Stock.price").count();
-        assert_eq!(prices, 2, "two calls on one line are two nodes: {answer:#}");
+        assert_eq!(prices, 2, "two calls on one line are two nodes: {answer}");
         if culprit == "compute" {
             let top = &list(&cause["sampled"]["places"])[0];
-            assert_eq!(top["function"], "Stock.price", "{answer:#}");
-            assert!(top["line"].as_str().is_some_and(|line| line.starts_with("shop.py:1")), "{answer:#}");
+            assert_eq!(top["function"], "Stock.price", "{answer}");
+            assert!(top["line"].as_str().is_some_and(|line| line.starts_with("shop.py:1")), "{answer}");
         }
     }
 }
@@ -132,9 +132,9 @@ fn a_loop_is_the_answer_with_its_number_of_calls() {
     let Some((folder, _alone)) = alone("a loop over a function of Python is named") else { return };
     let answer = answer(&folder, &["loop"]);
     let (path, cause) = only_path(&answer);
-    assert_eq!(path, ["serve", "Stock.many"], "{answer:#}");
-    assert_eq!((&cause["cause"], &cause["callee"]), (&"loop".into(), &"one_of".into()), "{answer:#}");
-    assert_eq!(number(&cause["times"]), 600, "{answer:#}");
+    assert_eq!(path, ["serve", "Stock.many"], "{answer}");
+    assert_eq!((&cause["cause"], &cause["callee"]), (&"loop".into(), &"one_of".into()), "{answer}");
+    assert_eq!(number(&cause["times"]), 600, "{answer}");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn recursion_generators_callbacks_and_exceptions_are_followed() {
         ("exception", &["serve", "look_up", "fails", "Stock.price"], true),
     ] {
         let answer = answer(&folder, &["sleep", way]);
-        assert_eq!(only_path(&answer).0, path, "{way}: {answer:#}");
-        assert_eq!(notes(&answer).contains("whose beginning nothing shows"), has_unseen, "{way}: {answer:#}");
+        assert_eq!(only_path(&answer).0, path, "{way}: {answer}");
+        assert_eq!(notes(&answer).contains("whose beginning nothing shows"), has_unseen, "{way}: {answer}");
     }
 }
 
@@ -175,8 +175,8 @@ fn a_path_below_more_calls_than_are_kept_ends_in_doubt() {
         ],
     );
     let (path, cause) = only_path(&answer);
-    assert!(path[2..].iter().all(|name| *name == "deep"), "{answer:#}");
-    assert!(cause["cause"].is_null() || !list(&cause["doubts"]).is_empty(), "{answer:#}");
+    assert!(path[2..].iter().all(|name| *name == "deep"), "{answer}");
+    assert!(cause["cause"].is_null() || !list(&cause["doubts"]).is_empty(), "{answer}");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn what_cannot_be_followed_is_refused_with_the_reason() {
     // The whole name is enough, and so is the file.
     for target in ["python:Other.look_up", "python:shop.py:serve"] {
         let answer = document(&folder, &["drill", target, "-p", &shop.1, "--start-ops", "50", "--no-waits"]);
-        assert_eq!(answer["target"], target, "{answer:#}");
+        assert_eq!(answer["target"], target, "{answer}");
     }
 }
 

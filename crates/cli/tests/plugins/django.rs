@@ -40,5 +40,5 @@ fn live_root_with_django_a_row_lock_is_named_as_the_request_that_holds_it_throug
         .collect();
     println!("behind the other order for {behind_ns} ns, by the answer: {by:?}");
     let [("GET order/paid", ns)] = by[..] else { panic!("one request blocked it: {by:?}") };
-    assert!(ns.abs_diff(behind_ns) <= behind_ns / 10, "{ns} of {behind_ns} ns: {answer:#}");
+    assert!(ns.abs_diff(behind_ns) <= behind_ns / 10, "{ns} of {behind_ns} ns: {answer}");
 }

@@ -47,7 +47,7 @@ fn document(made: &Made) -> Value {
 fn a_call_that_returned_in_another_thread_has_the_path_of_its_goroutine_and_who_made_it_ready() {
     let made = drawn(MOVED);
     let document = document(&made);
-    assert_eq!((&document["moved"], &document["of_goroutines"]), (&json!(0), &json!(true)), "{document:#}");
+    assert_eq!((&document["moved"], &document["of_goroutines"]), (&json!(0), &json!(true)), "{document}");
     assert_eq!(document["followed"], 1);
     let waits = json!([
         {
@@ -69,7 +69,7 @@ fn a_call_that_returned_in_another_thread_has_the_path_of_its_goroutine_and_who_
         ("running two", Some(80.0)),
         ("ready, in a queue of its runtime", Some(20.0)),
     ];
-    assert_eq!(causes, expected, "{document:#}");
+    assert_eq!(causes, expected, "{document}");
     let text = run(&made, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
     let said = "400 ns waiting to receive from a channel, 1 time; ended by goroutine 7, in two (11)";
     assert!(text.contains(said), "{text}");
@@ -135,8 +135,8 @@ fn the_goroutine_that_ended_a_wait_has_the_request_for_which_it_worked_most_of_t
     // The spans end with the waits.
     write_spans(&made, &[('a', "GET /a", 60, 300), ('b', "GET /b", 330, 600)]);
     let both = ended_by(&["spans.json"]);
-    assert_eq!((&both["goroutine"], &both["total_ns"]), (&json!(7), &json!(300)), "{both:#}");
-    assert_eq!(both["request"], request("b", "GET /b", 200), "{both:#}");
+    assert_eq!((&both["goroutine"], &both["total_ns"]), (&json!(7), &json!(300)), "{both}");
+    assert_eq!(both["request"], request("b", "GET /b", 200), "{both}");
     let text = run(&made, &["spans.json"]).split_whitespace().collect::<Vec<_>>().join(" ");
     let said = "ended by goroutine 7, in two (11), which worked 100 ns of it for shop GET /b, request b";
     assert!(text.contains(said), "{text}");

@@ -161,7 +161,7 @@ fn names_are_no_commands_to_a_terminal_and_stay_what_they_are_in_data() {
     }
     let answer = made.document(["path", "--call", "--slowest", "2", "--json"]);
     assert_eq!(answer["target"], "./a\u{1b}]0;x\u{7}\\xff:f");
-    assert!(answer["tree"][1]["who"].as_str().is_some_and(|who| who.starts_with("b\\x1b[2J")), "{answer:#}");
+    assert!(answer["tree"][1]["who"].as_str().is_some_and(|who| who.starts_with("b\\x1b[2J")), "{answer}");
     let (code, _, err) = made.run(["latency", "-i", "wakepath.rec", "f", "-a", "--parquet", "a.parquet"]);
     assert_eq!((code, err.as_str()), (0, ""));
     let file = fs::read(made.folder().join("a.parquet")).expect("a file");
@@ -181,7 +181,7 @@ fn what_is_lost_of_the_calls_is_said_with_them_and_only_then() {
     }
     let (code, out, _) = made.run(["path", "--call", "--slowest", "1", "--json", "--strict"]);
     let answer: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((code, answer["losses"][0]["count"].as_u64()), (1, Some(2)), "{answer:#}");
+    assert_eq!((code, answer["losses"][0]["count"].as_u64()), (1, Some(2)), "{answer}");
     // A later loss affects no call.
     let later = CALLS.replace("20000 c0 worker ", "19000 c0 idle loss from=15000 count=2\n20000 c0 worker ");
     let (code, out, _) = self::calls(&later, b"f").run(["path", "--call", "--slowest", "1", "--strict"]);

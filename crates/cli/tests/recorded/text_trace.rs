@@ -24,7 +24,7 @@ fn a_path_through_text_leads_to_the_thread_that_ended_the_wait_and_has_no_date()
         (&one["from_ns"], &one["to_ns"], &one["kind"], &one["tid"])
             == (&200_000.into(), &700_000.into(), &"running".into(), &8.into())
     });
-    assert!(is_there, "{path:#}");
+    assert!(is_there, "{path}");
     let codes: Vec<_> = list(&path["problems"]).iter().map(|one| &one["code"]).collect();
     assert_eq!(codes, ["rounded_stamps"]);
     let (said, _) = run(folder.path(), &["info", "trace.txt"], 0);

@@ -27,7 +27,7 @@ fn a_path_leads_to_who_ended_the_wait_in_either_version() {
             (&one["from_ns"], &one["to_ns"], &one["kind"], &one["tid"])
                 == (&200_000.into(), &700_000.into(), &"running".into(), &8.into())
         });
-        assert!(is_there, "{path:#}");
+        assert!(is_there, "{path}");
         run(folder.path(), &["latency", "-i", "trace.dat", "runqueue"], 0);
     }
 }

@@ -95,7 +95,7 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
         (-error..=error + (without_cpu + unknown) as f64).contains(&missing)
     };
     let near = |found: u64| near_up_to(found, 0);
-    assert_eq!(document["request"]["join"], "goroutine", "{document:#}");
+    assert_eq!(document["request"]["join"], "goroutine", "{document}");
     // The segments cover the whole request.
     let segments = list(&document["segments"]);
     let sum: u64 = segments.iter().map(length).sum();

@@ -43,8 +43,8 @@ fn goroutines_of_a_program_that_the_command_starts_are_known_from_its_probes_on(
             check(&document, &waited, Allowed { unknown_blocker, partly_known_blocker });
             known += 1;
         } else {
-            assert_eq!(document["request"]["join"], "none", "{document:#}");
-            assert_eq!(document["blocked_by"].as_array().map(Vec::len), Some(0), "{document:#}");
+            assert_eq!(document["request"]["join"], "none", "{document}");
+            assert_eq!(document["blocked_by"].as_array().map(Vec::len), Some(0), "{document}");
             assert_eq!(known, 0, "from its probes on, all are known");
             unknown += 1;
         }

@@ -27,18 +27,18 @@ fn waits_for_its_goroutine(options: &[&str]) {
         out.lines().find_map(|line| line.strip_prefix("answered by ")).expect("its number").to_owned();
     let answer = document(&folder, &["path", "--call", "--slowest", "100"]);
     let explained = number(&answer["asked"]["explained"]);
-    assert_eq!((number(&answer["moved"]), number(&answer["followed"])), (0, explained), "{answer:#}");
-    assert_eq!((explained, &answer["of_goroutines"]), (100, &Value::Bool(true)), "{answer:#}");
+    assert_eq!((number(&answer["moved"]), number(&answer["followed"])), (0, explained), "{answer}");
+    assert_eq!((explained, &answer["of_goroutines"]), (100, &Value::Bool(true)), "{answer}");
     let first = &list(&answer["goroutine_waits"])[0];
-    assert_eq!((&first["state"], &first["reason"]), (&"parked".into(), &"chan receive".into()), "{answer:#}");
+    assert_eq!((&first["state"], &first["reason"]), (&"parked".into(), &"chan receive".into()), "{answer}");
     let (total, ender) = (number(&first["total_ns"]), &first["ended_by"]);
-    assert_eq!(number(&ender["goroutine"]).to_string(), worker, "{answer:#}");
+    assert_eq!(number(&ender["goroutine"]).to_string(), worker, "{answer}");
     assert_eq!(
         (&ender["function"], &ender["request"]),
         (&"main.main.func1".into(), &Value::Null),
-        "{answer:#}"
+        "{answer}"
     );
-    assert!(total > 100 * 3_500_000 && number(&ender["total_ns"]) * 10 > total * 9, "{answer:#}");
+    assert!(total > 100 * 3_500_000 && number(&ender["total_ns"]) * 10 > total * 9, "{answer}");
     // The answering goroutine slept.
     let timers = list(&answer["causes"]).iter().filter(|cause| {
         let is_timer = |kind: &Value| kind == "timer";
@@ -46,7 +46,7 @@ fn waits_for_its_goroutine(options: &[&str]) {
     });
     let timers: f64 = timers.filter_map(|cause| cause["asked_ns"].as_f64()).sum();
     let mean = number(&answer["asked"]["mean_ns"]) as f64;
-    assert!(timers > mean * 0.8, "{timers} of {mean}: {answer:#}");
+    assert!(timers > mean * 0.8, "{timers} of {mean}: {answer}");
     let (text, _) = run(&folder, &["path", "--call", "--slowest", "100"], 0);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(&format!("ended by goroutine {worker} (main.main.func1), in ")), "{text}");
@@ -73,18 +73,14 @@ fn a_call_that_waits_for_a_lock_names_the_request_of_the_goroutine_that_held_it(
     assert_eq!(
         (&first["reason"], &ender["function"]),
         (&"sync.Mutex.Lock".into(), &"main.mutex.func1".into()),
-        "{answer:#}"
+        "{answer}"
     );
     let request = &ender["request"];
-    assert_eq!(request["trace_id"].as_str(), holder, "{answer:#}");
-    assert_eq!(
-        (&request["service"], &request["operation"]),
-        (&"blocks".into(), &"holds".into()),
-        "{answer:#}"
-    );
-    assert_eq!(request["total_ns"], ender["total_ns"], "{answer:#}");
+    assert_eq!(request["trace_id"].as_str(), holder, "{answer}");
+    assert_eq!((&request["service"], &request["operation"]), (&"blocks".into(), &"holds".into()), "{answer}");
+    assert_eq!(request["total_ns"], ender["total_ns"], "{answer}");
     // Without spans the same goroutine is named.
     let without = document(&folder, &["path", "--call"]);
     let other = &list(&without["goroutine_waits"])[0]["ended_by"];
-    assert_eq!((&other["goroutine"], &other["request"]), (&ender["goroutine"], &Value::Null), "{without:#}");
+    assert_eq!((&other["goroutine"], &other["request"]), (&ender["goroutine"], &Value::Null), "{without}");
 }

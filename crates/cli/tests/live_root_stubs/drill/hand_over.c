@@ -4,7 +4,8 @@
  * `buy` and `restock`, and reports. The first four are slow, each kind for its own reason: `buy` orders in
  * `parse`, `restock` orders in `pack`, which sleeps, reports in `render`. The others wait meanwhile. The file named by the
  * argument has the requests' times in the queue: for `buy` orders, and for the slow ones among them, the number of
- * requests and their total ns, as 64-bit numbers. Ends with its standard input.
+ * requests and their total ns, as 64-bit numbers. Then, for each power of two, the total ns of those `buy` orders that
+ * are not slow, but whose call of `work` took so many ns: the machine's own delays. Ends with its standard input.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -31,7 +32,7 @@ static struct request requests[ROUND], *queue[ROUND];
 static int handed_over, taken, done;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static uint64_t steps = 250000;
+static uint64_t steps = 1000000;
 static volatile uint64_t *waited;
 
 static uint64_t now(void)
@@ -62,14 +63,14 @@ PROBED uint64_t pack(int slow)
 	uint64_t x = slow;
 
 	if (slow)
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL);
 	KEEP(x);
 	return x;
 }
 
 PROBED uint64_t render(int slow)
 {
-	uint64_t x = compute(slow ? 160 * steps : 11);
+	uint64_t x = compute(slow ? 100 * steps : 11);
 
 	KEEP(x);
 	return x;
@@ -89,21 +90,24 @@ static void *worker(void *argument)
 {
 	for (;;) {
 		struct request *request;
+		uint64_t ns, begin;
 
 		pthread_mutex_lock(&lock);
 		while (taken == handed_over)
 			pthread_cond_wait(&changed, &lock);
 		request = queue[taken++];
 		pthread_mutex_unlock(&lock);
+		begin = now();
+		ns = begin - request->handed_over;
+		work(request);
 		if (request->kind == BUY) {
-			uint64_t ns = now() - request->handed_over;
-
 			waited[0]++;
 			waited[1] += ns;
 			waited[2] += request->slow;
 			waited[3] += request->slow ? ns : 0;
+			if (!request->slow)
+				waited[4 + 63 - __builtin_clzll((now() - begin) | 1)] += ns;
 		}
-		work(request);
 		pthread_mutex_lock(&lock);
 		done++;
 		pthread_cond_broadcast(&changed);

@@ -43,23 +43,23 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
         let answer = document(&folder, &[&asked[..], &["--slow-probes"]].concat());
         let (found, why) = only_path(&answer);
         let first = ["main.serve", "main.lookUp", "main.(*disk).fetch"];
-        assert!(found.starts_with(&first), "{culprit}: {answer:#}");
+        assert!(found.starts_with(&first), "{culprit}: {answer}");
         // Between them are functions of Go's runtime, with other names in its other versions.
         let below = &found[first.len()..];
-        assert!(below.first() == path.first() && below.last() == path.last(), "{culprit}: {answer:#}");
-        assert_eq!(why["cause"], "itself", "{culprit}: {answer:#}");
-        assert_eq!(answer["status"], "root cause found", "{culprit}: {answer:#}");
-        assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 8, "{culprit}: {answer:#}");
+        assert!(below.first() == path.first() && below.last() == path.last(), "{culprit}: {answer}");
+        assert_eq!(why["cause"], "itself", "{culprit}: {answer}");
+        assert_eq!(answer["status"], "root cause found", "{culprit}: {answer}");
+        assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 8, "{culprit}: {answer}");
         let is_park = path.len() > 1;
-        assert_eq!(number(&why["blocked_ns"]) > 0, is_park, "{culprit}: {answer:#}");
+        assert_eq!(number(&why["blocked_ns"]) > 0, is_park, "{culprit}: {answer}");
         // The runtime parks a goroutine by assembler code, which is no part of the path.
-        assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer:#}");
+        assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer}");
         // The thread's time meanwhile is no explanation.
-        assert!(answer["explained_by"].is_null(), "{culprit}: {answer:#}");
-        assert_eq!(list(&answer["notes"]).iter().any(is_about_goroutines), is_park, "{culprit}: {answer:#}");
+        assert!(answer["explained_by"].is_null(), "{culprit}: {answer}");
+        assert_eq!(list(&answer["notes"]).iter().any(is_about_goroutines), is_park, "{culprit}: {answer}");
         if !is_park {
             let place = &why["sampled"]["places"][0];
-            assert_eq!(place["function"], "main.compute", "{culprit}: {answer:#}");
+            assert_eq!(place["function"], "main.compute", "{culprit}: {answer}");
         }
         // The kernel single-steps a return, which needs an option.
         let (_, err) = run(&folder, &asked, 2);
@@ -116,11 +116,11 @@ fn the_path_in_a_rust_program_has_the_names_of_its_source() {
             let (found, why) = only_path(&answer);
             // Below it wait functions of the standard library, with other names in its other versions.
             let is_below = found.iter().skip(path.len()).all(|name| !name.starts_with("served::"));
-            assert!(found.starts_with(path) && is_below, "{options:?} {culprit}: {answer:#}");
-            assert_eq!(why["cause"], cause, "{options:?} {culprit}: {answer:#}");
-            assert_eq!(answer["status"], "root cause found", "{options:?} {culprit}: {answer:#}");
+            assert!(found.starts_with(path) && is_below, "{options:?} {culprit}: {answer}");
+            assert_eq!(why["cause"], cause, "{options:?} {culprit}: {answer}");
+            assert_eq!(answer["status"], "root cause found", "{options:?} {culprit}: {answer}");
             let is_wait = number(&why["blocked_ns"]) * 10 > number(&why["ns"]) * 9;
-            assert_eq!(is_wait, culprit != "loop", "{options:?} {culprit}: {answer:#}");
+            assert_eq!(is_wait, culprit != "loop", "{options:?} {culprit}: {answer}");
         }
     }
 }

@@ -26,22 +26,22 @@ fn each_peak_has_its_own_reason_and_the_slowest_comes_first() {
         [(store, "store", 5_000_000..16_000_000), (load, "load", 300_000..1_500_000)]
     {
         let (path, cause) = only_path(answer);
-        assert_eq!(path[..2], ["serve", culprit], "{answer:#}");
-        assert!(number(&cause["blocked_ns"]) * 10 > number(&cause["of_ns"]) * 6, "{answer:#}");
-        assert!(mean_ns.contains(&number(&answer["explained_by"]["asked"]["mean_ns"])), "{answer:#}");
+        assert_eq!(path[..2], ["serve", culprit], "{answer}");
+        assert!(number(&cause["blocked_ns"]) * 10 > number(&cause["of_ns"]) * 6, "{answer}");
+        assert!(mean_ns.contains(&number(&answer["explained_by"]["asked"]["mean_ns"])), "{answer}");
     }
-    assert!(load["notes"].to_string().contains("--stubs measures them without probes"), "{load:#}");
+    assert!(load["notes"].to_string().contains("--stubs measures them without probes"), "{load}");
     let (path, cause) = only_path(look);
-    assert_eq!((path, &cause["cause"]), (vec!["serve", "look"], &"itself".into()), "{look:#}");
-    assert!(cause["sampled"]["samples"].as_u64() > Some(0), "{look:#}");
+    assert_eq!((path, &cause["cause"]), (vec!["serve", "look"], &"itself".into()), "{look}");
+    assert!(cause["sampled"]["samples"].as_u64() > Some(0), "{look}");
     assert!(look["explained_by"].is_null());
     // The tree leaves out calls below another culprit.
     let below = list(&look["tree"]["children"]).iter().map(|node| list(&node["children"]).len());
-    assert_eq!(below.sum::<usize>(), 0, "{look:#}");
+    assert_eq!(below.sum::<usize>(), 0, "{look}");
     // Only a peak's calls have a vote there.
     for answer in &found {
         let (of, to) = (number(&only_path(answer).1["of_ns"]), number(&answer["peak"]["to_ns"]));
-        assert!(of * 4 < to * 5, "{answer:#}");
+        assert!(of * 4 < to * 5, "{answer}");
     }
     // The calls were counted once; each search has its own time and calls.
     assert!(found.iter().all(|answer| answer["count"] == store["count"]), "{text}");

@@ -17,7 +17,7 @@ fn only_calls_that_begin_within_a_phase_are_measured() {
             let marks = ["--phase-begins", first, "--phase-ends", second];
             let answer = ask(&[&marks, stubs].concat());
             let (path, cause) = only_path(&answer);
-            assert_eq!((path, &cause["cause"]), (vec!["serve", culprit], &"itself".into()), "{answer:#}");
+            assert_eq!((path, &cause["cause"]), (vec!["serve", culprit], &"itself".into()), "{answer}");
             // 30 calls each, and one call in three is slow.
             let phases = &answer["phases"];
             assert_eq!(
@@ -25,14 +25,14 @@ fn only_calls_that_begin_within_a_phase_are_measured() {
                 (Some(&**first), Some(&**second))
             );
             let (calls, began) = (number(&answer["calls"]), number(&phases["began"]));
-            assert!(calls <= 30 * began && calls + 60 > 30 * began, "{answer:#}");
+            assert!(calls <= 30 * began && calls + 60 > 30 * began, "{answer}");
         }
     }
     // Without phases both are found, with their shares.
     let answer = ask(&["--decision-calls", "60"]);
     let causes: Vec<_> =
         answer["root_causes"].as_array().expect("paths").iter().map(|path| &path[1]).collect();
-    assert!(causes == ["load", "store"] || causes == ["store", "load"], "{answer:#}");
+    assert!(causes == ["load", "store"] || causes == ["store", "load"], "{answer}");
     assert!(answer["phases"].is_null());
     // A phase without a first mark begins at once, and ends for good.
     let until = ask(&["--phase-ends", &never]);

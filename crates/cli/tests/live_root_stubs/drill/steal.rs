@@ -32,8 +32,8 @@ fn no_more_is_stolen_from_a_program_that_computes_than_from_the_machine() {
     let answer = document(&folder, &asked);
     let [of_machine, of_calls] = [stolen_ever() - before, stolen(&answer)];
     let (path, cause) = only_path(&answer);
-    assert_eq!((path, &cause["cause"]), (vec!["serve", "look_up", "fetch"], &"itself".into()), "{answer:#}");
+    assert_eq!((path, &cause["cause"]), (vec!["serve", "look_up", "fetch"], &"itself".into()), "{answer}");
     // One tick on each of two CPUs may be uncounted at either end.
-    assert!(of_calls <= of_machine + 20_000_000, "{of_calls} of {of_machine} ns: {answer:#}");
+    assert!(of_calls <= of_machine + 20_000_000, "{of_calls} of {of_machine} ns: {answer}");
     println!("stolen from the machine: {of_machine} ns; from the calls that had a vote: {of_calls} ns");
 }

@@ -59,15 +59,15 @@ fn stubs_find_the_path_to_each_culprit_and_leave_no_trace_in_the_code() {
         assert_eq!(before, code(&drilled.1), "{culprit}");
         let (found, why) = only_path(&answer);
         let is_there = found.starts_with(path) || culprit == "sleep" && found.starts_with(&path[..4]);
-        assert!(is_there, "{culprit}: {answer:#}");
-        assert!(culprit == "sleep" || found.len() == path.len(), "{culprit}: {answer:#}");
-        assert_eq!(why["cause"], cause, "{culprit}: {answer:#}");
-        assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 9, "{culprit}: {answer:#}");
-        assert!(!about_stubs(&answer).is_empty(), "{culprit}: {answer:#}");
+        assert!(is_there, "{culprit}: {answer}");
+        assert!(culprit == "sleep" || found.len() == path.len(), "{culprit}: {answer}");
+        assert_eq!(why["cause"], cause, "{culprit}: {answer}");
+        assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 9, "{culprit}: {answer}");
+        assert!(!about_stubs(&answer).is_empty(), "{culprit}: {answer}");
         let blocked = number(&why["blocked_ns"]) * 10 > number(&why["ns"]) * 9;
-        assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer:#}");
+        assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer}");
         // Kernel probes: at f0, and at functions called by a jump or through a pointer.
-        assert!(number(&answer["most_probed"]) <= 4, "{culprit}: {answer:#}");
+        assert!(number(&answer["most_probed"]) <= 4, "{culprit}: {answer}");
     }
 }
 
@@ -96,7 +96,7 @@ fn a_process_lives_on_where_wakepath_is_killed_and_the_next_one_cleans_up() {
         &folder,
         &["drill", &target, "-p", &drilled.1, "--start-ops", "400", "--stubs", "--no-waits"],
     );
-    assert_eq!(only_path(&last).0, ["serve", "look_up", "fetch", "read_block"], "{last:#}");
+    assert_eq!(only_path(&last).0, ["serve", "look_up", "fetch", "read_block"], "{last}");
     assert_eq!(code(&drilled.1), before, "the code is as it was");
     assert!(drilled.0.try_wait().expect("a child").is_none());
 }
@@ -139,6 +139,6 @@ fn exceptions_pass_the_stubs_of_a_search() {
     assert_eq!((output.status.code(), ended), (Some(0), None), "{said}");
     assert_eq!(before, after);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("a document");
-    assert_eq!(only_path(&answer).0, ["serve", "work", "burn"], "{answer:#}");
-    assert!(!about_stubs(&answer).is_empty(), "{answer:#}");
+    assert_eq!(only_path(&answer).0, ["serve", "work", "burn"], "{answer}");
+    assert!(!about_stubs(&answer).is_empty(), "{answer}");
 }

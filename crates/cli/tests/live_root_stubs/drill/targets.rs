@@ -194,8 +194,8 @@ fn a_library_that_is_unloaded_or_moved_amid_the_search_ends_it() {
         let (out, err) = texts(&output);
         assert!(output.status.success(), "{err}");
         let answer: Value = serde_json::from_str(&out).expect("JSON");
-        assert_eq!(answer["status"], "stopped: the code was unloaded", "{line}: {answer:#}");
-        assert!(list(&answer["causes"]).iter().all(|cause| cause["cause"].is_null()), "{line}: {answer:#}");
+        assert_eq!(answer["status"], "stopped: the code was unloaded", "{line}: {answer}");
+        assert!(list(&answer["causes"]).iter().all(|cause| cause["cause"].is_null()), "{line}: {answer}");
         let notes = list(&answer["notes"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ");
         says(&notes, &[&format!("unloaded {library} meanwhile"), "drill again"]);
     }

@@ -222,8 +222,8 @@ service:
     assert_eq!(list(&operations[0]["operations"]).len(), usize::from(REQUESTS), "{operations:#?}");
     assert_eq!(slowest.len(), usize::from(REQUESTS));
     for answer in slowest {
-        assert_eq!(answer["request"]["join"], "thread", "{answer:#}");
-        assert!(!list(&answer["segments"]).is_empty(), "{answer:#}");
+        assert_eq!(answer["request"]["join"], "thread", "{answer}");
+        assert!(!list(&answer["segments"]).is_empty(), "{answer}");
     }
     std::fs::remove_file(folder.join("wakepath.rec/spans")).expect("the recording's own spans");
     for file in ["traces.json", "traces.pb"] {

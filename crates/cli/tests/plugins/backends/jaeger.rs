@@ -131,20 +131,20 @@ fn jaeger_shows_why_a_span_was_slow_below_it_and_its_own_json_is_read() {
     let (ours, of_shop): (Vec<_>, Vec<_>) =
         list(&trace["spans"]).iter().partition(|span| service(span) == "wakepath");
     let names: Vec<_> = of_shop.iter().map(|span| span["operationName"].as_str().expect("a name")).collect();
-    assert!(names.len() == 2 && names.contains(&"GET /cart") && names.contains(&"SELECT"), "{trace:#}");
+    assert!(names.len() == 2 && names.contains(&"GET /cart") && names.contains(&"SELECT"), "{trace}");
     let (slow, b, c) = ("a".repeat(16), "b".repeat(16), "c".repeat(16));
     let (whole, parts): (Vec<&Value>, Vec<&Value>) =
         ours.into_iter().partition(|span| references(span, "CHILD_OF") == [slow.as_str()]);
-    let [whole] = whole[..] else { panic!("one span below the slow one: {trace:#}") };
+    let [whole] = whole[..] else { panic!("one span below the slow one: {trace}") };
     assert_eq!(whole["operationName"], "why it took its time");
     assert_eq!((number(&whole["startTime"]), number(&whole["duration"])), (REALTIME / 1000 + 50, 600));
     let cause = "shop GET /cart was blocked by shop PUT /stock, request bbbbbbbbbbbbbbbb, for 250 µs of 600 µs (42%, inferred)";
-    assert_eq!(tag(whole, "wakepath.cause"), Some(&json!(cause)), "{whole:#}");
+    assert_eq!(tag(whole, "wakepath.cause"), Some(&json!(cause)), "{whole}");
     // Jaeger shows a link as a reference to a span that this span follows from.
-    assert_eq!(references(whole, "FOLLOWS_FROM"), [b.as_str(), c.as_str()], "{whole:#}");
-    assert_eq!(whole["warnings"], Value::Null, "{whole:#}");
+    assert_eq!(references(whole, "FOLLOWS_FROM"), [b.as_str(), c.as_str()], "{whole}");
+    assert_eq!(whole["warnings"], Value::Null, "{whole}");
     let id = whole["spanID"].as_str().expect("an id");
-    assert!(parts.iter().all(|part| references(part, "CHILD_OF") == [id]), "{trace:#}");
+    assert!(parts.iter().all(|part| references(part, "CHILD_OF") == [id]), "{trace}");
     let mut parts: Vec<_> = parts
         .iter()
         .map(|part| {

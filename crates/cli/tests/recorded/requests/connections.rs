@@ -101,7 +101,7 @@ fn a_request_belongs_to_the_thread_that_answers_on_its_connection() {
     );
     // From 20 to 48 it waits for the other thread.
     let blocked = &document["blocked_by"];
-    assert_eq!(blocked.as_array().map(Vec::len), Some(1), "{document:#}");
+    assert_eq!(blocked.as_array().map(Vec::len), Some(1), "{document}");
     assert_eq!((&blocked[0]["operation"], &blocked[0]["total_ns"]), (&json!("GET /b"), &json!(28 * UNIT)));
     let pieces = document["pieces"].as_array().expect("a list");
     assert!(pieces.iter().all(|piece| piece["basis"] == "inferred"), "{pieces:?}");

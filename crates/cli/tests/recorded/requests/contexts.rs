@@ -285,7 +285,7 @@ fn a_number_of_a_thread_that_belongs_to_another_process_is_not_taken() {
         let out = run(&made, &["--request", "cccc", "--json"]);
         let document: Value = serde_json::from_str(&out).expect("JSON");
         let segments = document["segments"].as_array().map_or(0, Vec::len);
-        assert_eq!(segments > 0, is_joined, "{pid:?}: {document:#}");
+        assert_eq!(segments > 0, is_joined, "{pid:?}: {document}");
     }
 }
 

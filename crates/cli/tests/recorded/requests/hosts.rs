@@ -331,7 +331,7 @@ fn two_services_that_share_a_span_id_are_each_on_its_own_host() {
     let document: Value = serde_json::from_str(&hosts.run(&["--json"])).expect("JSON");
     for request in list(&document["requests"]) {
         let expected = if request["service"] == "web" { WEB3 } else { DB1.1 };
-        assert_eq!(request["host"], expected, "{request:#}");
+        assert_eq!(request["host"], expected, "{request}");
     }
 }
 
@@ -377,7 +377,7 @@ fn a_goroutine_of_another_host_with_the_same_ids_has_not_the_request() {
     for server in [server, forged] {
         let hosts = hosts(&spans("db1", None), (client.clone(), server));
         let document = hosts.document("aaaa");
-        assert_eq!(document["request"]["join"], "goroutine", "{document:#}");
+        assert_eq!(document["request"]["join"], "goroutine", "{document}");
         assert_eq!(document["goroutine"]["number"], 7);
         assert_eq!(document["window"]["host"], WEB3);
     }
