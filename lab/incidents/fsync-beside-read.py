@@ -4,7 +4,7 @@
 # who: orders.log
 # says: fsync
 # short: disk
-# json: contributors kind=block_device call=fsync
+# json: rows code=disk text~orders.log
 # twin: orders.log
 # twin: fsync
 import os, sys, time

@@ -2,7 +2,8 @@
 //! threads.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Hang, Path, SignalSender, deadlocks, hangs, killed};
+use wakepath_critical_path::{Hang, Killed, Path, SegmentKind, SignalSender, deadlocks, hangs, killed};
+use wakepath_event::Tid;
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -99,7 +100,7 @@ pub struct WindowWaits {
     /// The open wait of the window's thread, if the window reaches the recording's end.
     pub still_waiting: Option<Hang>,
     /// The wait in which a signal killed the window's thread; else the longest such wait of a main thread in a
-    /// descendant of its process, if the path leads there or the window ended then.
+    /// descendant of its process, if it is long, and the path leads there or the window ended then.
     pub killed: Option<Hang>,
     /// The deadlocks that concern the window's process or its descendants.
     pub deadlocks: Vec<Vec<Hang>>,
@@ -118,7 +119,10 @@ pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
                     segment.thread == Some(hang.thread) && segment.from < killed.at && killed.at <= segment.to
                 })
             };
-            window.to.since(killed.at.min(window.to)) <= END_NS || leads_there()
+            let ends_window = || window.to.since(killed.at.min(window.to)) <= END_NS;
+            let took = window.to.since(window.from);
+            killed.at.since(hang.since.max(window.from)) >= took / 10
+                && (leads_there() || ends_window() && !was_meanwhile_elsewhere(recorded, path, hang, killed))
         })
     };
     let thread = graph.last_successor(window.thread);
@@ -161,6 +165,35 @@ pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
         None
     };
     WindowWaits { still_waiting, killed: killed_here(thread).or_else(of_others), deadlocks }
+}
+
+/// Whether the window's own process killed a descendant that it had no longer waited for. For half of the killed wait or
+/// more, its path was busy, or in a single sleep of its own, or in processes that have nothing to do with the killed process:
+/// so a program ends its helpers when its work is done. Sleeps in a row may be the ticks of a wait for the helper.
+fn was_meanwhile_elsewhere(recorded: &Recorded, path: &Path, hang: &Hang, killed: Killed) -> bool {
+    let graph = recorded.graph();
+    let process = |thread: ThreadIndex| graph.thread(thread).tgid();
+    let own = process(path.window.thread);
+    let is_own = matches!(killed.by.sender, SignalSender::Thread(by) if own.is_some() && process(by) == own);
+    let Some(victim) = process(hang.thread).filter(|_| is_own) else { return false };
+    let is_related = |other: Tid| {
+        recorded.descends(other, victim, killed.at) || recorded.descends(victim, other, killed.at)
+    };
+    let from = hang.since.max(path.window.from);
+    let half = killed.at.since(from) / 2;
+    let elsewhere = path.segments().filter_map(|segment| {
+        let other = segment.thread.and_then(process);
+        let ns = segment.to.min(killed.at).since(segment.from.max(from));
+        let is_elsewhere = match segment.kind {
+            SegmentKind::Running if other == own => true,
+            SegmentKind::Timer if other == own => {
+                segment.call.is_some_and(|call| call.is_sleep()) && ns >= half
+            }
+            _ => other.is_some_and(|other| !is_related(other)),
+        };
+        is_elsewhere.then_some(ns)
+    });
+    elsewhere.sum::<u64>() >= half
 }
 
 #[cfg(test)]
@@ -358,20 +391,114 @@ mod tests {
              0 c0 idle started
              0 c0 idle switch asked
              0 c1 idle switch killer
-             300 c1 killer waking child
-             301 c2 idle switch child
-             302 c2 child signal 9 cut=0 sent=300 by=killer
-             303 c2 child exit
-             304 c2 child switch idle dead
+             50000000 c1 killer waking child
+             50000001 c2 idle switch child
+             50000002 c2 child signal 9 cut=0 sent=50000000 by=killer
+             50000003 c2 child exit
+             50000004 c2 child switch idle dead
              500000000 c0 idle stopped",
         );
         let recorded = read(&trace.expect("a trace").events);
         let thread = recorded.with_tid(wakepath_event::Tid(10))[0];
-        let is_killed = |to| {
-            let window = Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(to) };
+        let is_killed = |from, to| {
+            let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) };
             waits_of_window(&recorded, &active(recorded.graph(), window)).killed.is_some()
         };
-        assert_eq!([400, 100_000_300, 100_000_301].map(is_killed), [true, true, false]);
+        let killed = 50_000_000;
+        let ends = [killed + 100, killed + 100_000_000, killed + 100_000_001];
+        assert_eq!(ends.map(|to| is_killed(0, to)), [true, true, false]);
+        // The killed wait took a tenth of the window, or less.
+        assert_eq!([90, 100].map(|more| is_killed(killed - 10, killed + more)), [true, false]);
+    }
+
+    #[test]
+    fn a_helper_that_the_window_s_process_kills_counts_only_if_it_was_waited_for() {
+        let killed = |own: &str, sender: &str, from: u64| {
+            let cpu = if sender == "asked" { "c0" } else { "c1" };
+            let trace = wakepath_scenario::text::parse(&format!(
+                "thread asked tid=10
+                 thread shell tid=15 parent=10
+                 thread child tid=20 parent=15 blocked=interruptible call=0:3
+                 thread its tid=25 parent=20
+                 thread other tid=30 parent=10
+                 thread killer tid=99
+                 0 c0 idle started
+                 0 c0 idle switch asked
+                 0 c1 idle switch killer
+                 0 c2 idle started
+                 0 c3 idle switch shell
+                 0 c4 idle switch its
+                 0 c5 idle switch other
+                 {own}
+                 300 {cpu} {sender} waking child
+                 301 c2 idle switch child
+                 302 c2 child signal 9 cut=0 sent=300 by={sender}
+                 303 c2 child exit
+                 304 c2 child switch idle dead
+                 500 c0 idle stopped"
+            ));
+            let recorded = read(&trace.expect("a trace").events);
+            let thread = recorded.with_tid(Tid(10))[0];
+            let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(400) };
+            waits_of_window(&recorded, &active(recorded.graph(), window)).killed.is_some()
+        };
+        let waited = |from: u64, call: u32, until: u64, waker: &str| {
+            format!(
+                "{from} c0 asked switch idle blocked=interruptible call={call}:0x1000
+                 {until} {waker} waking asked
+                 {until} c0 idle switch asked
+                 "
+            )
+        };
+        let timer = "c0 idle/timer";
+        let two_sleeps = waited(2, 35, 149, timer) + &waited(150, 35, 297, timer);
+        for (own, sender, from, is_named) in [
+            (String::new(), "killer", 0, true),
+            (String::new(), "asked", 0, false),
+            // It ran for 150 ns until the signal, or for 149.
+            (waited(149, 7, 299, timer), "asked", 0, false),
+            (waited(148, 7, 299, timer), "asked", 0, true),
+            // The same in a window that begins later: it ran for 100 ns or 99 of 200.
+            (waited(199, 7, 299, timer), "asked", 100, false),
+            (waited(198, 7, 299, timer), "asked", 100, true),
+            // It slept, at once or by turns.
+            (waited(10, 35, 299, timer), "asked", 0, false),
+            (two_sleeps, "asked", 0, true),
+            // Its path was in another child, in the killed process's parent, or in its child.
+            (waited(10, 61, 299, "c5 other"), "asked", 0, false),
+            (waited(10, 61, 299, "c3 shell"), "asked", 0, true),
+            (waited(10, 61, 299, "c4 its"), "asked", 0, true),
+        ] {
+            assert_eq!(killed(&own, sender, from), is_named, "{own} {sender} {from}");
+        }
+    }
+
+    #[test]
+    fn a_killed_wait_on_the_path_is_the_window_s_long_before_its_end_too() {
+        let trace = wakepath_scenario::text::parse(
+            "thread asked tid=10
+             thread child tid=20 parent=10 blocked=interruptible call=0:3
+             thread killer tid=99
+             0 c0 idle started
+             0 c0 idle switch asked
+             0 c1 idle switch killer
+             10 c0 asked switch idle blocked=interruptible call=61:20
+             50000000 c1 killer waking child
+             50000001 c2 idle switch child
+             50000002 c2 child signal 9 cut=0 sent=50000000 by=killer
+             50000003 c2 child exit
+             50000004 c2 child waking asked
+             50000005 c2 child switch idle dead
+             50000006 c0 idle switch asked
+             500000000 c0 idle stopped",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let window = |from| {
+            let thread = recorded.with_tid(Tid(10))[0];
+            let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(400_000_000) };
+            waits_of_window(&recorded, &active(recorded.graph(), window)).killed.is_some()
+        };
+        assert_eq!([0, 50_000_006].map(window), [true, false]);
     }
 
     #[test]

@@ -176,8 +176,14 @@ pub(super) fn blocks(screen: &str) -> Vec<String> {
     let mut columns = Vec::new();
     // A headline may take several lines, up to the line with the time.
     let head = screen.lines().take_while(|line| !line.is_empty() && !begins_with_year(line)).count();
-    let is_headline = 1..if screen.lines().nth(head).is_some_and(begins_with_year) { head } else { 1 };
+    let head = if screen.lines().nth(head).is_some_and(begins_with_year) { head } else { 1 };
+    // The other reading of waits that timed out is no answer.
+    let first_reading = screen.lines().take(head).take_while(|line| !line.starts_with("or, if ")).count();
+    let is_headline = 1..first_reading;
     for (index, line) in screen.lines().take(SCREEN_LINES).enumerate() {
+        if (first_reading..head).contains(&index) {
+            continue;
+        }
         let indented = line.len() - line.trim_start().len();
         if line.trim().is_empty() {
             columns.clear();
@@ -440,6 +446,31 @@ mod tests {
         assert!(matches!(verdict(&expected), IncidentVerdict::Wrong(_)));
         expected.short = vec!["until a timer".to_owned()];
         assert!(matches!(verdict(&expected), IncidentVerdict::NoAnswer(_)));
+    }
+
+    #[test]
+    fn the_other_reading_of_waits_that_timed_out_is_no_answer() {
+        let screen = |line: &str| {
+            format!(
+                "app took 940 ms: mostly waiting for render (64%, ambiguous)
+{line} none of the 2 waits went on: mostly waiting
+for ticker, 600 ms
+2026-11-24 02:19:51.358 to 02:19:52.298 UTC on vm
+ 63.8%   600 ms  running render
+"
+            )
+        };
+        let mut expected = expected("600 ms render says running");
+        expected.never = vec!["ticker".to_owned()];
+        let verdict = |line: &str| check(&expected, &screen(line), &document("indexer", 600)).verdict;
+        assert_eq!(verdict("or, if"), IncidentVerdict::Right);
+        assert_eq!(verdict("as"), IncidentVerdict::Wrong("the screen says `ticker`".to_owned()));
+        expected.who = vec!["ticker".to_owned()];
+        expected.never.clear();
+        assert_ne!(
+            check(&expected, &screen("or, if"), &document("indexer", 600)).verdict,
+            IncidentVerdict::Right
+        );
     }
 
     #[test]
