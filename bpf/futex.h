@@ -8,7 +8,7 @@
 enum { SYS_futex = 202 };
 enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13 };
 /* The operation without its flags; a glibc mutex's value with waiters; the same bit in robust mutexes. */
-enum { FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
+enum { FUTEX_COMMAND = 0x7f, FUTEX_PRIVATE = 0x80, CONTENDED = 2 };
 #define FUTEX_WAITERS 0x80000000u
 
 enum lock_shape {
@@ -36,6 +36,12 @@ static inline __attribute__((always_inline)) enum lock_shape lock_shape(__u32 op
 		return OWNER_IN_WORD;
 	}
 	return NO_LOCK;
+}
+
+/* Whether only threads of its own process end the wait. */
+static inline __attribute__((always_inline)) _Bool waits_privately(__u32 operation, _Bool timed)
+{
+	return operation & FUTEX_PRIVATE && !timed;
 }
 
 /* The value that Rust's parked threads expect; no lock has it. */

@@ -74,7 +74,7 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	struct pt_regs *regs;
 
 	r->c.s.h.kind = WP_SWITCH_CALL;
-	r->c.spare = 0;
+	r->c.is_private = 0;
 	if (prev->flags & PF_IO_WORKER) {
 		fill_request(&r->c, &d, prev);
 		tell_descriptor(prev, r->c.arg0, &d);
@@ -101,8 +101,12 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 		r->c.arg0 = polled_set(prev, regs, r->c.call);
 		return sizeof(struct wp_switch_call);
 	}
-	if (r->c.call != SYS_futex || !fill_lock(r, regs))
+	if (r->c.call != SYS_futex)
 		return sizeof(struct wp_switch_call);
+	if (!fill_lock(r, regs)) {
+		r->c.is_private = waits_privately(regs->si, regs->r10);
+		return sizeof(struct wp_switch_call);
+	}
 	r->c.s.h.kind = WP_SWITCH_LOCK;
 	return sizeof(struct wp_switch_lock);
 }

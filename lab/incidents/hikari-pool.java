@@ -3,8 +3,9 @@
 // needs: java
 // ask: record -- $0
 // who: report-0
-// says: sleeping
+// says: waiting until a time-out
 // never: VM Thread
+// twin: report-0
 // json: contributors kind=timer comm=report-0
 import java.nio.file.*;
 import java.util.concurrent.*;

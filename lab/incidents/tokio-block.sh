@@ -2,9 +2,9 @@
 # size: $long s
 # needs: cargo
 # ask: record -- target/debug/app
-# who: tokio-runtime-w
+# who: courier
 # says: sleeping
-# json: contributors kind=timer comm=tokio-runtime-w
+# json: contributors kind=timer comm=courier
 mkdir -p src
 cat >Cargo.toml <<'TOML'
 [package]
@@ -20,7 +20,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 fn main() {
     let twin = std::env::var("TWIN").is_ok();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("courier").build().unwrap();
     runtime.spawn(async move { std::thread::sleep(Duration::from_millis(if twin { 0 } else { 2000 })) });
     std::thread::sleep(Duration::from_millis(100));
     let began = Instant::now();

@@ -52,6 +52,14 @@ fn hang(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
     Some(hang_of(thread, &last, &wait, None))
 }
 
+/// A thread's wait directly before `at`, whatever ended it later.
+pub fn waits_at(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Hang> {
+    let intervals = graph.state_intervals(thread);
+    let interval = intervals.get(intervals.find_before(at)?).filter(|interval| at <= interval.to)?;
+    let wait = graph.wait(&interval).filter(|wait| !wait.newborn)?;
+    Some(hang_of(thread, &interval, &wait, None))
+}
+
 /// A thread's wait that a signal ended together with the thread.
 pub fn killed(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
     // This test settles all threads but the few killed by signals.

@@ -30,7 +30,7 @@ pub use contributors::{Contributor, contributors};
 pub use early_end::timed_out;
 pub use exact::exact;
 pub use hand_over::{EndedWait, Had, HandOvers, NoHandOvers};
-pub use hang::{Hang, Killed, deadlocks, hangs, killed};
+pub use hang::{Hang, Killed, deadlocks, hangs, killed, waits_at};
 pub use path::{
     Algorithm, Basis, Cause, JoinedSum, LockCause, Path, Rule, Segment, SegmentKind, SignalCause,
     SignalSender, Unjoined, Via, Wait, WaitId, Window,

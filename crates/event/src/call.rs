@@ -161,6 +161,26 @@ pub struct LockWord {
 }
 
 impl LockWord {
+    /// `FUTEX_PRIVATE_FLAG`
+    const PRIVATE: u32 = 128;
+
+    /// A word of which only this is known: only threads of the same process end the wait.
+    pub const fn private_futex() -> Self {
+        Self { operation: Self::PRIVATE, value: None, claimed_owner: None }
+    }
+
+    /// Whether other processes cannot wake its waiters.
+    pub const fn is_private(&self) -> bool {
+        self.operation & Self::PRIVATE != 0
+    }
+
+    /// Whether only threads of the same process end the wait: no time-out does. The operation with a set of bits may have one.
+    pub const fn only_its_process_ends_it(&self) -> bool {
+        const COMMAND: u32 = 0x7f;
+        const WAIT_BITSET: u32 = 9;
+        self.is_private() && self.operation & COMMAND != WAIT_BITSET
+    }
+
     /// The value of a locked glibc mutex with waiters.
     pub const CONTENDED: u32 = 2;
     /// The waiters bit in robust and priority-inheriting mutexes, beside their owner's tid.

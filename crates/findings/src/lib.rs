@@ -16,6 +16,7 @@ mod groups;
 mod headline;
 mod idleness;
 mod keys;
+mod left_alone;
 mod method;
 mod open_waits;
 mod path_findings;
@@ -47,6 +48,7 @@ pub use idleness::Pools;
 pub use keys::{
     Activity, Blamed, DiskUse, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName,
 };
+pub use left_alone::{ChildWait, LeftAlone, child_waits};
 pub use method::Method;
 pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,

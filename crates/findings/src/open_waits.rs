@@ -185,7 +185,16 @@ fn was_meanwhile_elsewhere(recorded: &Recorded, path: &Path, hang: &Hang, killed
         let other = segment.thread.and_then(process);
         let ns = segment.to.min(killed.at).since(segment.from.max(from));
         let is_elsewhere = match segment.kind {
-            SegmentKind::Running if other == own => true,
+            SegmentKind::Running
+            | SegmentKind::Runnable
+            | SegmentKind::Throttled
+            | SegmentKind::Interrupted
+            | SegmentKind::Stolen
+            | SegmentKind::BlockDevice
+                if other == own =>
+            {
+                true
+            }
             SegmentKind::Timer if other == own => {
                 segment.call.is_some_and(|call| call.is_sleep()) && ns >= half
             }
@@ -420,6 +429,7 @@ mod tests {
                  thread shell tid=15 parent=10
                  thread child tid=20 parent=15 blocked=interruptible call=0:3
                  thread its tid=25 parent=20
+                 thread far tid=35 parent=15
                  thread other tid=30 parent=10
                  thread killer tid=99
                  0 c0 idle started
@@ -461,6 +471,8 @@ mod tests {
             // The same in a window that begins later: it ran for 100 ns or 99 of 200.
             (waited(199, 7, 299, timer), "asked", 100, false),
             (waited(198, 7, 299, timer), "asked", 100, true),
+            // It was ready to run.
+            ("149 c0 asked switch far runnable\n 299 c0 far switch asked blocked".into(), "asked", 0, false),
             // It slept, at once or by turns.
             (waited(10, 35, 299, timer), "asked", 0, false),
             (two_sleeps, "asked", 0, true),

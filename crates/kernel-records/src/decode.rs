@@ -103,7 +103,9 @@ impl Decoder {
             }
             SWITCH_CALL => {
                 if let Some(r) = bytes.first_chunk::<48>() {
-                    return Ok(take(event(header, cpu, self.switch(r, call(r, None))), 48));
+                    let is_private = u32_at(r, 32) == Call::FUTEX && u32_at(r, 36) != 0;
+                    let lock = is_private.then(LockWord::private_futex);
+                    return Ok(take(event(header, cpu, self.switch(r, call(r, lock))), 48));
                 }
             }
             SWITCH_LOCK => {

@@ -342,9 +342,10 @@ fn lock_word(lock: &LockWord, w: &mut Record<'_>) {
 fn switch_call(call: Option<&Call>, w: &mut Record<'_>) -> Kind {
     let Some(call) = call else { return Kind::Switch };
     w.u32(call.number);
-    w.u32(0);
+    let is_private = call.number == Call::FUTEX && call.lock == Some(LockWord::private_futex());
+    w.u32(is_private.into());
     w.u64(call.arg0);
-    let Some(lock) = call.lock else { return Kind::SwitchCall };
+    let Some(lock) = call.lock.filter(|_| !is_private) else { return Kind::SwitchCall };
     w.u32(lock.operation);
     lock_word(&lock, w);
     Kind::SwitchLock

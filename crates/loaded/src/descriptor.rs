@@ -269,15 +269,17 @@ impl Names {
         Some(Object::AnyOf(objects.into_iter().collect(), size))
     }
 
-    /// Whether a process that was killed at `taken` could write to the pipe that a call reads in process `reader` at `at`.
+    /// Whether a process that was killed at `taken` could write to the pipe that a call reads, or alone polls, in process
+    /// `reader` at `at`.
     pub fn could_write(
         &self,
         (call, reader, at): (&Call, Tid, Stamp<Local>),
         (writer, taken): (Tid, Stamp<Local>),
     ) -> bool {
         const READS: [u32; 2] = [0, 19];
-        let meaning = self.files.at(reader, call.arg0 as u32, at).filter(|_| READS.contains(&call.number));
-        let meaning = meaning.and_then(|meaning| self.meaning((reader, call.arg0 as u32, meaning)));
+        let is_for_data = READS.contains(&call.number) || Call::POLLS.contains(&call.number);
+        let descriptor = self.call_key(call, Some(reader), at).descriptor.filter(|_| is_for_data);
+        let meaning = descriptor.and_then(|descriptor| self.meaning(descriptor));
         let Some(pipe) = meaning.map(|meaning| meaning.pipe).filter(|pipe| *pipe != 0) else { return false };
         // The records are made while the process takes the signal.
         let is_it = |(when, process, inode): &(Stamp<Local>, Tid, u64)| {
@@ -398,6 +400,42 @@ mod tests {
 
     fn member(at: u64, set: u64, fd: u32, total: u32) -> Event {
         event(at, 0, 7, EventKind::SetMember(SetMember { set, tgid: Tid(7), fd, total }))
+    }
+
+    #[test]
+    fn a_killed_process_could_write_to_the_pipe_that_a_call_reads_or_polls_alone() {
+        const ALONE: u64 = Call::EMPTY_SET | 5;
+        const BOTH: u64 = Call::EMPTY_SET | 6;
+        const TAKEN: u64 = 2_000_000_000;
+        let mut names = Names::default();
+        let pipe = |tgid, fd, mode, inode| {
+            let EventKind::File(file) = file(tgid, fd, mode, None, "") else { panic!("a file") };
+            EventKind::File(FileName { inode, ..file })
+        };
+        names.observe(&event(10, 0, 7, pipe(7, 5, 0o010_600, 77)));
+        names.observe(&event(10, 0, 7, pipe(7, 6, 0o010_600, 78)));
+        for (set, fd, total) in [(ALONE, 5, 1), (BOTH, 5, 2), (BOTH, 6, 2)] {
+            names.observe(&member(11, set, fd, total));
+        }
+        names.observe(&event(TAKEN, 0, 9, pipe(9, 0, DYING_WRITER, 77)));
+        let could_write = |call: (u32, u64), writer, taken| {
+            let call = self::call(call.0, call.1);
+            let reader = (&call, Tid(7), Stamp::from_ns(20));
+            names.could_write(reader, (Tid(writer), Stamp::from_ns(taken)))
+        };
+        for number in [0, 19] {
+            assert_eq!([5, 6].map(|fd| could_write((number, fd), 9, TAKEN)), [true, false]);
+        }
+        for number in Call::POLLS {
+            assert_eq!([ALONE, BOTH].map(|set| could_write((number, set), 9, TAKEN)), [true, false]);
+        }
+        for other in [(1, 5), (202, 5), (232, 5)] {
+            assert!(!could_write(other, 9, TAKEN), "{other:?}");
+        }
+        assert!(!could_write((0, 5), 8, TAKEN), "another process");
+        let second = 1_000_000_000;
+        let times = [TAKEN - second, TAKEN - second + 1, TAKEN + second - 1, TAKEN + second];
+        assert_eq!(times.map(|taken| could_write((0, 5), 9, taken)), [false, true, true, false]);
     }
 
     #[test]

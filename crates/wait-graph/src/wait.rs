@@ -1,7 +1,7 @@
 //! A graph's waits, in compact form.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call, Context, Softirq};
+use wakepath_event::{BlockedState, Call, Context, LockWord, Softirq};
 
 use crate::chunks::Chunks;
 use crate::{ContendedLock, Cut, EvidenceIndex, Late, Occupant, ThreadIndex, Wait, WakeUp, Waker};
@@ -17,7 +17,7 @@ pub(crate) struct Waits {
     /// The wake-up times of waits ended by a wake-up before their last nanosecond.
     early: Vec<(u32, u64)>,
     locks: Vec<(u32, ContendedLock)>,
-    words: Vec<(u32, wakepath_event::LockWord)>,
+    words: Vec<(u32, LockWord)>,
     states: Vec<(u32, u32)>,
     /// The waits with a second wake-up, before their switch-out, that may have ended them.
     woken_before: Vec<(u32, ())>,
@@ -43,6 +43,8 @@ struct Packed {
 const _: () = assert!(size_of::<Packed>() == 24);
 
 const NO_CALL: u32 = u32::MAX;
+/// In place of the number of `futex`: only threads of the same process end the wait, and its word is not kept.
+const PRIVATE_FUTEX: u32 = 0x2000_0000 | Call::FUTEX;
 const IDLE: u32 = u32::MAX;
 const UNKNOWN_OCCUPANT: u32 = u32::MAX - 1;
 
@@ -132,7 +134,12 @@ impl Waits {
         if wait.woken_before {
             self.woken_before.push((index, ()));
         }
-        let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| (call.number, call.arg0));
+        let is_private =
+            |call: &Call| word.is_none() && call.lock.is_some_and(|word| word.only_its_process_ends_it());
+        let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| match call.number {
+            Call::FUTEX if is_private(&call) => (PRIVATE_FUTEX, call.arg0),
+            number => (number, call.arg0),
+        });
         self.packed.push(Packed { arg0, call, current, evidence: evidence.0, irq, context, state });
         WaitIndex(index)
     }
@@ -142,9 +149,13 @@ impl Waits {
         let packed = *self.packed.get(index.0 as usize)?;
         let has_lock = packed.state & HAS_LOCK != 0;
         let call = (packed.call != NO_CALL).then(|| Call {
-            number: packed.call,
+            number: if packed.call == PRIVATE_FUTEX { Call::FUTEX } else { packed.call },
             arg0: packed.arg0,
-            lock: if packed.context & HAS_WORD != 0 { find(&self.words, index) } else { None },
+            lock: match packed.call {
+                PRIVATE_FUTEX => Some(LockWord::private_futex()),
+                _ if packed.context & HAS_WORD != 0 => find(&self.words, index),
+                _ => None,
+            },
         });
         let state = match packed.state & STATE {
             NO_STATE => None,
@@ -226,7 +237,7 @@ fn find<T: Copy>(aside: &[(u32, T)], index: WaitIndex) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{LockWord, Tid};
+    use wakepath_event::Tid;
 
     use super::*;
 
@@ -259,6 +270,10 @@ mod tests {
             Wait { woken_before: true, ..plain },
             Wait { lock: Some(lock), call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), ..plain },
             Wait { call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), end: Waker::Open, ..plain },
+            Wait {
+                call: Some(Call { number: 202, arg0: 64, lock: Some(LockWord::private_futex()) }),
+                ..plain
+            },
         ];
         all.extend(BlockedState::KNOWN.map(|state| Wait { state: Some(state), ..plain }));
         all.extend(Context::OTHERS.map(|context| Wait { end: woken(100, context), ..plain }));

@@ -8,7 +8,7 @@ use super::{BlockedBy, BlockedByMissing};
 /// A request's most important finding.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestHeadline<'a> {
-    /// The request that blocked it for the longest time.
+    /// The request that blocked it for the longest time, a tenth of its own or more.
     Blocked(Blocking<'a>),
     /// Its path's headline.
     Path(&'a RequestPath<'a>),
@@ -49,8 +49,10 @@ impl RequestAnswer<'_> {
     pub fn headline(&self) -> RequestHeadline<'_> {
         match &self.path {
             Ok(path) => match path.blocking().first() {
-                Some(first) => RequestHeadline::Blocked(*first),
-                None => RequestHeadline::Path(path),
+                Some(first) if leads(first.total_ns(), self.to.since(self.from)) => {
+                    RequestHeadline::Blocked(*first)
+                }
+                _ => RequestHeadline::Path(path),
             },
             Err(_) => self.own.first().map_or(RequestHeadline::Length, |first| {
                 RequestHeadline::Span(first, is_most(first.total_ns, self.to.since(self.from)))
@@ -64,6 +66,11 @@ fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<B
     let mut all: Vec<_> = known.chain(missing.iter().map(Blocking::Missing)).collect();
     all.sort_by_key(|one| Reverse(one.total_ns()));
     all
+}
+
+/// Whether a blocked time leads: with less than a tenth, the blocking request did not make the request slow.
+fn leads(ns: u64, of_ns: u64) -> bool {
+    ns.saturating_mul(10) >= of_ns
 }
 
 /// Whether a time is more than half the other.
@@ -84,6 +91,14 @@ mod tests {
         let found = [(50, 100), (51, 100), (50, 101), (51, 101)].map(|(ns, of_ns)| is_most(ns, of_ns));
         assert_eq!(found, [false, true, false, true]);
         assert!(is_most(u64::MAX, u64::MAX) && !is_most(0, 0));
+    }
+
+    #[test]
+    fn a_blocking_request_leads_with_a_tenth_of_the_time() {
+        assert_eq!(
+            [(10, 100), (9, 100), (10, 101)].map(|(ns, of_ns)| leads(ns, of_ns)),
+            [true, false, false]
+        );
     }
 
     #[test]

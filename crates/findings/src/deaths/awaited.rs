@@ -312,11 +312,10 @@ fn wake_ups(
 }
 
 fn holds(recorded: &Recorded, processes: &Processes, wait: &Unended, death: &Death) -> Option<AwaitedBy> {
-    const PRIVATE: u32 = 128;
     if wait.owner.is_some_and(|owner| processes.main(owner) == death.thread) {
         return Some(AwaitedBy::Holds);
     }
-    let word = wait.call?.lock.filter(|word| word.operation & PRIVATE == 0)?;
+    let word = wait.call?.lock.filter(|word| !word.is_private())?;
     let owner = word.shaped_owner()?;
     // The number is the owner's in its own PID namespace. If two threads had it, it is unclear.
     let graph = recorded.graph();

@@ -5,6 +5,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, SignalSender};
 use wakepath_engine::{Head, Recorded};
 use wakepath_event::BlockedState;
+use wakepath_findings::{ChildWait, LeftAlone};
 use wakepath_loaded::call_name;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -39,6 +40,15 @@ pub struct HangJson {
     signal: Option<SignalJson>,
 }
 
+/// A child's wait, while its parent waited for its end.
+#[derive(Serialize)]
+pub struct ChildWaitJson {
+    #[serde(flatten)]
+    wait: HangJson,
+    /// Nobody could wake it: `forked` or `not_forked`.
+    left_alone: Option<&'static str>,
+}
+
 /// The signal that killed a waiting thread.
 #[derive(Serialize)]
 struct SignalJson {
@@ -70,6 +80,15 @@ pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> 
         cgroup: names.cgroup_of(&who).map(|path| text(path.bytes())),
         unit: names.unit(&who).as_ref().map(wording::unit),
     }
+}
+
+/// A child's wait.
+pub fn child_wait(wait: HangJson, of: &ChildWait) -> ChildWaitJson {
+    let left_alone = of.left_alone.map(|how| match how {
+        LeftAlone::Forked => "forked",
+        LeftAlone::NotForked => "not_forked",
+    });
+    ChildWaitJson { wait, left_alone }
 }
 
 /// An open wait as of `at`.

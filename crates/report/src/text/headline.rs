@@ -2,10 +2,10 @@
 
 use wakepath_critical_path::Hang;
 use wakepath_engine::{PathAnswer, Question};
-use wakepath_findings::{Headline, WindowEnd};
+use wakepath_findings::{ChildWait, Headline, LeftAlone, WindowEnd};
 
 use super::deaths::first_words;
-use super::hangs::waits;
+use super::hangs::{reason, waits};
 use crate::screen::{Line, Style};
 use crate::units::{duration, rough_share};
 use crate::wording;
@@ -62,18 +62,40 @@ fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
         WindowEnd::Over => took(),
         WindowEnd::StillWaiting => {
             let waits = waits_of(answer.still_waiting.as_ref());
-            Line::strong(format!("{subject} is still waiting after {waits}"))
+            Line::strong(format!("{subject} is still waiting after {waits}{}", for_child(answer)))
         }
         WindowEnd::Killed => {
-            Line::strong(format!("{subject} was {} while waiting {}", by(), waits_of(killed())))
+            let waits = waits_of(killed()) + &for_child(answer);
+            Line::strong(format!("{subject} was {} while waiting {waits}", by()))
         }
         WindowEnd::DescendantKilled => {
             let thread = killed().map(|other| answer.recorded.thread_at(other.thread, at));
             let who = thread.map_or(String::new(), |thread| wording::who(answer.recorded, &thread));
             let line = took().add(Style::Normal, "; ");
-            line.add(Style::Strong, format!("{who} was {} while waiting {}", by(), waits_of(killed())))
+            let waits = waits_of(killed()) + &for_child(answer);
+            line.add(Style::Strong, format!("{who} was {} while waiting {waits}", by()))
         }
     }
+}
+
+/// Behind a wait for a child's end: ` for its child python3 (813), which waited in futex 0x1000`, and so on; else empty.
+fn for_child(answer: &PathAnswer) -> String {
+    let at = answer.path.window.to;
+    let is_open = answer.still_waiting.is_some();
+    let child = |wait: &ChildWait| {
+        let who = wording::who(answer.recorded, &answer.recorded.thread_at(wait.hang.thread, at));
+        let does = if is_open { "waits" } else { "waited" };
+        let reason = reason(answer.recorded, &wait.hang, at);
+        let alone = match wait.left_alone {
+            Some(LeftAlone::Forked) => {
+                " and has no other thread to end the wait: its fork copied a lock, not the lock's holder (inferred)"
+            }
+            Some(LeftAlone::NotForked) => " and has no other thread to end the wait (inferred)",
+            None => "",
+        };
+        format!(" for its child {who}, which {does} {reason}{alone}")
+    };
+    answer.child_waits.iter().map(child).collect()
 }
 
 /// `killed by SIGINT from bash (812)`.

@@ -1,0 +1,164 @@
+//! A process that still waited for its child's end, and the child's own wait; and threads that nobody is left to wake.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Hang, waits_at};
+use wakepath_event::{Call, LockWord, Tid};
+use wakepath_loaded::Recorded;
+use wakepath_wait_graph::{Occupant, Thread, ThreadIndex};
+
+use crate::far_ends::waits_for_children;
+
+/// A child's wait, while its parent waited for its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildWait {
+    /// The wait.
+    pub hang: Hang,
+    /// Nobody could wake it.
+    pub left_alone: Option<LeftAlone>,
+}
+
+/// A thread in a futex that only threads of its own process can wake, and the process has no other thread. A time-out or a signal
+/// may still end the wait. Inferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftAlone {
+    /// A fork of a process with several threads copied the futex, and no thread but the forking one.
+    Forked,
+    /// For another reason.
+    NotForked,
+}
+
+/// The most generations.
+const MAX_CHILDREN: usize = 6;
+
+/// The waits behind a wait for children's ends, up to `at`: each in the main thread of the only child that lived then.
+pub fn child_waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Vec<ChildWait> {
+    let graph = recorded.graph();
+    let until = hang.killed.map_or(at, |killed| killed.at);
+    let mut found: Vec<ChildWait> = Vec::new();
+    let mut last = hang.clone();
+    while waits_for_children(&last) && found.len() < MAX_CHILDREN {
+        let parent = graph.thread(last.thread).tgid();
+        let is_child = |thread: &Thread| {
+            thread.tgid() == Some(thread.tid())
+                && thread.identity.as_ref().map(|identity| identity.parent) == parent
+        };
+        let children = graph.threads().filter(|(index, thread)| {
+            parent.is_some() && is_child(thread) && is_alive(recorded, *index, thread, until)
+        });
+        let mut waits = children.map(|(child, _)| waits_at(graph, child, until));
+        let (Some(Some(wait)), None) = (waits.next(), waits.next()) else { break };
+        found.push(ChildWait { left_alone: left_alone(recorded, &wait, until), hang: wait.clone() });
+        last = wait;
+    }
+    found
+}
+
+fn is_alive(recorded: &Recorded, index: ThreadIndex, thread: &Thread, at: Stamp<Reference>) -> bool {
+    thread.first < at && (at <= thread.last || !recorded.graph().has_died(index))
+}
+
+/// Whether nobody could wake a thread from a wait, up to `at`.
+pub fn left_alone(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Option<LeftAlone> {
+    let graph = recorded.graph();
+    let call = hang.call.filter(|call| call.number == Call::FUTEX)?;
+    call.lock.filter(LockWord::only_its_process_ends_it)?;
+    let thread = graph.thread(hang.thread);
+    let process = thread.tgid()?;
+    let threads_of = |process: Tid, at: Stamp<Reference>| {
+        let threads = graph.threads().filter(move |(_, thread)| thread.tgid() == Some(process));
+        threads.filter(|(index, thread)| is_alive(recorded, *index, thread, at)).count()
+    };
+    if threads_of(process, at) != 1 || threads_of(process, hang.since) != 1 {
+        return None;
+    }
+    let parent = match thread.born {
+        Some((born, Occupant::Thread(parent))) if thread.execs.is_empty() => Some((born, parent)),
+        _ => None,
+    };
+    let is_copy = parent.is_some_and(|(born, parent)| {
+        graph.thread(parent).tgid().is_some_and(|parent| threads_of(parent, born) > 1)
+    });
+    Some(if is_copy { LeftAlone::Forked } else { LeftAlone::NotForked })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_critical_path::killed;
+    use wakepath_loaded::testing::read;
+
+    /// A parent with two threads forks a child, which waits for a private futex; the parent waits for it.
+    const FORKED: &str = "
+        thread parent tid=10
+        thread holder tid=11 tgid=10 blocked=interruptible call=230:0
+        thread killer tid=99
+        0 c0 idle started
+        0 c1 idle switch killer
+        0 c0 idle switch parent
+        10 c0 parent fork child tid=20 parent=10
+        20 c0 parent switch child blocked=interruptible call=61:20
+        30 c0 child switch idle blocked=interruptible call=202:0x1000 op=128
+        500 c1 killer waking parent
+        501 c0 idle switch parent
+        502 c0 parent signal 15 cut=61 sent=500 by=killer
+        503 c0 parent exit
+        504 c0 parent switch idle dead
+        900 c0 idle stopped
+    ";
+
+    fn told(changes: &[(&str, &str)]) -> Vec<(u32, Option<LeftAlone>)> {
+        let mut trace = FORKED.to_owned();
+        for (from, to) in changes {
+            assert!(trace.contains(from), "{from}");
+            trace = trace.replacen(from, to, 1);
+        }
+        let recorded = read(&wakepath_scenario::text::parse(&trace).expect("a trace").events);
+        let hang = killed(recorded.graph(), recorded.with_tid(Tid(10))[0]).expect("a killed wait");
+        let waits = child_waits(&recorded, &hang, recorded.to());
+        waits.iter().map(|it| (recorded.graph().thread(it.hang.thread).tid().0, it.left_alone)).collect()
+    }
+
+    #[test]
+    fn a_forked_child_in_a_lock_that_the_fork_copied_is_left_alone() {
+        assert_eq!(told(&[]), [(20, Some(LeftAlone::Forked))]);
+        let not_forked = [(20, Some(LeftAlone::NotForked))];
+        // The parent had a single thread; the child executes another program.
+        assert_eq!(
+            told(&[("        thread holder tid=11 tgid=10 blocked=interruptible call=230:0\n", "")]),
+            not_forked
+        );
+        let exec = ("30 c0 child", "25 c0 child exec other\n30 c0 child");
+        assert_eq!(told(&[exec]), not_forked);
+    }
+
+    #[test]
+    fn a_child_that_somebody_may_wake_is_not_left_alone() {
+        let waits = [(20, None)];
+        assert_eq!(told(&[("op=128", "op=0")]), waits, "a futex that other processes may share");
+        assert_eq!(told(&[("op=128", "op=137")]), waits, "it may have a time-out");
+        assert_eq!(told(&[("call=202:0x1000 op=128", "call=0:3")]), waits);
+        let helper = ("30 c0 child", "25 c0 child fork helper tid=21 tgid=20 parent=10\n30 c0 child");
+        assert_eq!(told(&[helper]), waits, "it has another thread");
+    }
+
+    #[test]
+    fn only_a_single_child_that_lives_is_awaited() {
+        assert_eq!(told(&[("call=61:20", "call=0:3"), ("cut=61", "cut=0")]), [], "no wait for children");
+        let second = ("20 c0 parent", "15 c0 parent fork other tid=30 parent=10\n20 c0 parent");
+        assert_eq!(told(&[second]), []);
+        let ended = "31 c0 idle switch other\n32 c0 other exit\n33 c0 other switch idle dead\n500 c1 killer";
+        assert_eq!(told(&[second, ("500 c1 killer", ended)]), [(20, Some(LeftAlone::Forked))]);
+        let late = ("503 c0 parent", "502 c1 killer fork late tid=40 parent=10\n503 c0 parent");
+        assert_eq!(told(&[late]), [(20, Some(LeftAlone::Forked))]);
+    }
+
+    #[test]
+    fn the_waits_go_on_to_the_child_s_child() {
+        let deeper = (
+            "30 c0 child switch idle blocked=interruptible call=202:0x1000 op=128",
+            "30 c0 child fork inner tid=30 parent=20\n31 c0 child switch inner blocked=interruptible call=61:30\n\
+             32 c0 inner switch idle blocked=interruptible call=0:3",
+        );
+        assert_eq!(told(&[deeper]), [(20, None), (30, None)]);
+    }
+}
