@@ -114,9 +114,54 @@ mod tests {
     use wakepath_critical_path::{Cause, SegmentKind, Via};
     use wakepath_findings::testing::{FUTEX, Story, call, disk};
 
-    use crate::sample::{Answered, command};
+    use crate::sample::{Answered, command, path_of};
     use crate::screen::Layout;
     use crate::text::{Source, path};
+
+    #[test]
+    fn a_wait_for_a_child_s_end_goes_on_to_the_child_s_wait() {
+        const FORKED: &str = "
+            thread parent tid=10
+            thread holder tid=11 tgid=10 blocked=interruptible call=230:0
+            thread killer tid=99
+            0 c0 idle started
+            0 c1 idle switch killer
+            0 c0 idle switch parent
+            10 c0 parent fork child tid=20 parent=10
+            20 c0 parent switch child blocked=interruptible call=61:20
+            30 c0 child switch idle blocked=interruptible call=202:0x1000 op=128
+            500 c1 killer waking parent
+            501 c0 idle switch parent
+            502 c0 parent signal 15 cut=61 sent=500 by=killer
+            503 c0 parent exit
+            504 c0 parent switch idle dead
+            900 c0 idle stopped
+        ";
+        let killed =
+            "parent (10) was killed by SIGTERM from killer (99) while waiting 480 ns in wait4 for its child";
+        let copied = ": its fork copied a lock, not the lock's holder (inferred);";
+        let alone = "child (20), which waited in futex and has no other thread to end the wait";
+        let open =
+            FORKED.split("            500 c1").next().expect("a part").to_owned() + "900 c0 idle stopped\n";
+        let open_alone = alone.replace("waited", "waits");
+        let holder = "            thread holder tid=11 tgid=10 blocked=interruptible call=230:0\n";
+        for (trace, expected) in [
+            (FORKED.to_owned(), format!("{killed} {alone}{copied}")),
+            (FORKED.replace(holder, ""), format!("{killed} {alone} (inferred);")),
+            (FORKED.replace("op=128", "op=0"), format!("{killed} child (20), which waited in futex;")),
+            (
+                FORKED.replace("61:20", "0:3").replace("cut=61", "cut=0"),
+                killed.replace("wait4 for its child", "read;"),
+            ),
+            (open, format!("is still waiting after 880 ns in wait4 for its child {open_alone}{copied}")),
+        ] {
+            path_of(&trace, 10, |answer| {
+                let text = path(answer, Source::Read(""), Layout::PLAIN);
+                let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(text.contains(&expected), "{expected}: {text}");
+            });
+        }
+    }
 
     /// The first screen for a window in which `checkout`, a thread in process 7, runs for `own_ns`, then waits
     /// while other threads (name, tid, process, ns) run.
