@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 
 use wakepath_critical_path::Hang;
+use wakepath_wait_graph::ThreadIndex;
 
 use crate::chain::chain;
+use crate::full_queue::full_queue;
 use crate::time_outs::awaited;
 use crate::who::doers;
 use crate::{Awaited, Certainty, Chain, Doers, Evidence, Row, RowKey, Who};
@@ -21,6 +23,8 @@ pub struct Headline {
     pub who: Option<Who>,
     /// The threads between the window's own thread and the last in the largest part.
     pub through: Option<Chain>,
+    /// The thread that made room in the full accept queue of a unix socket, if the window waited mostly for that.
+    pub full_queue: Option<ThreadIndex>,
 }
 
 /// The end of a window for its own thread.
@@ -109,7 +113,7 @@ pub(crate) fn headline(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], waits: L
         None => largest.as_ref().and_then(|part| responsible(evidence, rows, part)),
     };
     let through = largest.as_ref().and_then(|part| chain(evidence, rows, part));
-    Headline { end, largest, who, through }
+    Headline { end, largest, who, through, full_queue: full_queue(evidence) }
 }
 
 /// The threads responsible for the largest part.
@@ -179,7 +183,6 @@ mod tests {
         Basis, Cause, Killed, LockCause, SegmentKind, SignalCause, SignalSender, Via,
     };
     use wakepath_event::{Comm, SignalEffect};
-    use wakepath_wait_graph::ThreadIndex;
 
     fn row(total_ns: u64, own_ns: u64) -> Row {
         Row { total_ns, own_ns, ..Row::default() }
@@ -322,6 +325,9 @@ mod tests {
             assert_eq!(found.who.and_then(|who| who.thread), who, "{end:?}");
         }
         let empty = headline(&evidence, &[], LastWaits::default());
-        assert_eq!(empty, Headline { end: WindowEnd::Over, largest: None, who: None, through: None });
+        assert_eq!(
+            empty,
+            Headline { end: WindowEnd::Over, largest: None, who: None, through: None, full_queue: None }
+        );
     }
 }

@@ -12,6 +12,7 @@ mod deaths;
 mod evidence;
 mod far_ends;
 mod far_process;
+mod full_queue;
 mod groups;
 mod headline;
 mod idleness;

@@ -44,7 +44,11 @@ pub fn headline(answer: &PathAnswer) -> Line {
     if let Some(chain) = through {
         line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
     }
-    for words in first_words(answer) {
+    let full_queue = findings.headline.full_queue.map(|by| {
+        let who = wording::who(answer.recorded, &answer.thread(by));
+        format!("the accept queue of {who} was full, at a unix socket (inferred)")
+    });
+    for words in full_queue.into_iter().chain(first_words(answer)) {
         line.push(Style::Normal, "; ");
         line.push(Style::Strong, words);
     }
