@@ -1,10 +1,11 @@
-// cause: a file is synced through io_uring, a hundred times
+// cause: four megabytes are written to a file and synced through io_uring, forty times
 // size: $long s
 // ask: record -- $0
 // who: wal
 // says: disk
 // says: fsync
 // json: contributors kind=block_device
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <stdio.h>
@@ -20,17 +21,28 @@ static double seconds(clockid_t clock)
 	clock_gettime(clock, &now);
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
+/* The time in which no thread of the program ran or waited for a CPU: the request is done by a thread of the ring. */
 static double blocked(void)
 {
 	double delayed = 0;
-	FILE *schedule = fopen("/proc/thread-self/schedstat", "r");
-	fscanf(schedule, "%*f %lf", &delayed);
-	fclose(schedule);
+	DIR *threads = opendir("/proc/self/task");
+	for (struct dirent *thread; (thread = readdir(threads));) {
+		char path[300];
+		double ran = 0, waited = 0;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", thread->d_name);
+		FILE *schedule = thread->d_name[0] == '.' ? NULL : fopen(path, "r");
+		if (!schedule)
+			continue;
+		fscanf(schedule, "%lf %lf", &ran, &waited);
+		fclose(schedule);
+		delayed += waited + (atoi(thread->d_name) == getpid() ? 0 : ran);
+	}
+	closedir(threads);
 	return seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID) - delayed / 1e9;
 }
 int main(void)
 {
-	static char block[65536];
+	static char block[4 << 20];
 	struct io_uring_params p = {0};
 	FILE *planted = fopen(getenv("PLANTED"), "a");
 	int ring = syscall(SYS_io_uring_setup, 4, &p), file = open("wal", O_CREAT | O_RDWR, 0644);
@@ -42,7 +54,7 @@ int main(void)
 	unsigned *tail = (unsigned *)(sq + p.sq_off.tail), *head = (unsigned *)(cq + p.cq_off.head);
 	unsigned mask = *(unsigned *)(sq + p.sq_off.ring_mask);
 	double long_s = 0;
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 40; i++) {
 		memset(block, i, sizeof(block));
 		write(file, block, sizeof(block));
 		// The twin asks for nothing.
