@@ -3,8 +3,8 @@
 # ask: record -- $python $script measure
 # who: shopmem
 # says: memory limit
+# json: reclaims unit~shopmem sum=read_again_ns
 # json: contributors kind=block_device
-# json: reclaims unit~shopmem
 import os, subprocess, sys, time
 if not sys.argv[1:]:
     index = open("index.db", "w+b", buffering=0)
@@ -39,6 +39,8 @@ for turn in range(6):
     began = blocked()
     while index.read(65536):
         pass
-    long += blocked() - began
+    # The first time, the file has not been read before: no limit had dropped it.
+    if turn > 0 or "TWIN" in os.environ:
+        long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
     print("long", long, "\ntwin", long, file=planted)

@@ -1,13 +1,17 @@
-//! Memory reclaims over a path: the time in which its threads had to free memory for a cgroup's memory limit.
+//! Memory limits over a path: the time in which its threads had to free memory for a cgroup's limit, and waited for a disk
+//! to read again what had been dropped.
+
+mod read_again;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::Path;
+use wakepath_critical_path::{Cause, Path, Segment};
 use wakepath_event::{MemoryLimit, Tid};
-use wakepath_loaded::Unit;
+use wakepath_loaded::{Refaults, Unit};
 
+use self::read_again::{Reads, Sectors};
 use crate::Recorded;
 
 /// The reclaims over a path for the same limit.
@@ -26,6 +30,17 @@ pub struct Reclaims {
     /// Dropped pages read again by the cgroup's threads, between the kernel's counts read around the window; `None` if the
     /// count was not read twice.
     pub read_again: Option<u64>,
+    /// The path's time in waits of these threads for reads from a disk of data that the recording shows being read before,
+    /// ns; at most the share that the kernel counted as read again. A lower bound, since data may have been read before the
+    /// recording. `None` if the count was not read twice.
+    pub read_again_ns: Option<u64>,
+}
+
+impl Reclaims {
+    /// The path's time that the limit took: freeing memory, and reading it again, ns.
+    pub fn limited_ns(&self) -> u64 {
+        self.total_ns + self.read_again_ns.unwrap_or(0)
+    }
 }
 
 /// A thread's reclaim.
@@ -41,6 +56,8 @@ struct Turn {
 struct Sum {
     ns: u64,
     pages: u64,
+    /// The time in waits for reads of data that had been read before.
+    read_before_ns: u64,
     /// The reclaims, each by its thread and place there: a reclaim may lie in several segments.
     turns: BTreeSet<(Tid, usize)>,
 }
@@ -57,10 +74,17 @@ pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
         return Vec::new();
     }
     let mut sums: BTreeMap<Option<MemoryLimit>, Sum> = BTreeMap::new();
+    let mut reads = Reads::new(recorded);
     for segment in &path.segments {
         let Some(thread) = segment.thread else { continue };
         let tid = recorded.thread_at(thread, segment.to).tid;
         let Some(turns) = turns.get(&tid) else { continue };
+        // The thread's own reclaims before the read name the limit.
+        let before = turns.partition_point(|turn| turn.to <= segment.from).checked_sub(1);
+        if let Some(place) = before {
+            let ns = read_before_ns(&mut reads, segment);
+            sums.entry(turns[place].limit).or_default().read_before_ns += ns;
+        }
         let first = turns.partition_point(|turn| turn.to <= segment.from);
         let within = turns.iter().enumerate().skip(first).take_while(|(_, turn)| turn.from < segment.to);
         for (place, turn) in within {
@@ -73,17 +97,43 @@ pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
     }
     let names = recorded.names();
     let [from, to] = [path.window.from, path.window.to].map(|at| Stamp::<Local>::from_ns(at.ns()));
-    let reclaims = sums.into_iter().map(|(limit, sum)| Reclaims {
-        limit,
-        unit: limit.and_then(|limit| names.memory_unit(limit.cgroup)),
-        total_ns: sum.ns,
-        count: sum.turns.len() as u64,
-        pages: sum.pages,
-        read_again: limit.and_then(|limit| names.refaults(limit.cgroup, from, to)),
+    let reclaims = sums.into_iter().filter(|(_, sum)| !sum.turns.is_empty()).map(|(limit, sum)| {
+        let refaults = limit.and_then(|limit| names.refaults(limit.cgroup, from, to));
+        Reclaims {
+            limit,
+            unit: limit.and_then(|limit| names.memory_unit(limit.cgroup)),
+            total_ns: sum.ns,
+            count: sum.turns.len() as u64,
+            pages: sum.pages,
+            read_again: refaults.map(|refaults| refaults.pages),
+            read_again_ns: refaults.map(|refaults| again_ns(sum.read_before_ns, &reads, refaults)),
+        }
     });
     let mut reclaims: Vec<_> = reclaims.collect();
-    reclaims.sort_by_key(|reclaims| Reverse(reclaims.total_ns));
+    reclaims.sort_by_key(|reclaims| Reverse(reclaims.limited_ns()));
     reclaims
+}
+
+/// A segment's time in a wait for a read, in the proportion of its data that had been read before, ns.
+fn read_before_ns(reads: &mut Reads, segment: &Segment) -> u64 {
+    let Cause::Block { request: Some(request), .. } = &segment.cause else { return 0 };
+    let sectors = Sectors::new(request.device, request.sector, request.bytes);
+    let Some(sectors) = sectors.filter(|_| request.is_read()) else { return 0 };
+    let before = reads.read_before(sectors, Stamp::from_ns(segment.from.ns()));
+    proportion(segment.to.since(segment.from), before, sectors.count())
+}
+
+/// The part of this time for pages that the kernel counted as read again: a program that keeps nothing in memory (`O_DIRECT`)
+/// reads data again for no limit.
+fn again_ns(read_before_ns: u64, reads: &Reads, refaults: Refaults) -> u64 {
+    let again = reads.pages_again(refaults.from, refaults.to);
+    proportion(read_before_ns, refaults.pages.min(again), again)
+}
+
+/// `ns * part / whole`; 0 of nothing.
+fn proportion(ns: u64, part: u64, whole: u64) -> u64 {
+    let ns = u128::from(ns) * u128::from(part);
+    ns.checked_div(whole.into()).map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -188,6 +238,70 @@ thread B tid=11
             "a new cgroup of the same number"
         );
         assert_eq!(with(Vec::new()), None);
+    }
+
+    const READ: u8 = 0;
+    const WRITE: u8 = 1;
+
+    /// The time of reading again, where thread A waits 100 ns each for an operation with each of these pages, with 10 ns between
+    /// two, the kernel's count of dropped pages that were read again is read at these times, and A's reclaim begins then.
+    fn read_again_ns(operation: u8, pages: &[u64], counts: &[(u64, u64)], limited_from: u64) -> Option<u64> {
+        let mut trace = String::from("thread A tid=10\n0 c0 idle started\n0 c0 idle switch A\n");
+        let mut at = 100;
+        for page in pages {
+            let sector = page * 8;
+            let next = at + 100;
+            trace += &format!(
+                "{at} c0 A issue 5 sector={sector} bytes=4096 start={at} issued={at}
+                 {at} c0 A switch idle blocked=uninterruptible call=0:3
+                 {next} c0 idle/block complete 5 sector={sector} bytes=4096 start={at} issued={at}
+                 {next} c0 idle/block waking A
+                 {next} c0 idle switch A\n"
+            );
+            at = next + 10;
+        }
+        trace += &format!("{at} c0 A stopped\n");
+        let mut events = wakepath_scenario::text::parse(&trace).expect("a trace").events;
+        for event in &mut events {
+            if let EventKind::BlockIssue(request) | EventKind::BlockComplete(request) = &mut event.kind {
+                request.operation = operation;
+            }
+        }
+        events.push(reclaim(10, limited_from, limited_from + 3, Some(LIMIT)));
+        events.extend(counts.iter().map(|&(at, count)| refaults(at, 5, &count.to_string())));
+        events.sort_by_key(|event| event.at);
+        let query = PathQuery { subject: Subject::Tid(Tid(10)), ..PathQuery::default() };
+        match crate::path(&read(&events), &query) {
+            Ok(Answer::Paths(paths)) => paths.into_iter().next().expect("a path").reclaims[0].read_again_ns,
+            other => panic!("a path, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn waits_for_reads_of_data_that_was_read_before_are_the_limit_s_as_far_as_the_kernel_counts_them() {
+        let ns = |pages: &[u64], counts: &[(u64, u64)]| read_again_ns(READ, pages, counts, 10);
+        // The reads end at 200, 310, 420, 530.
+        let twice = &[1, 2, 1, 2];
+        assert_eq!(ns(twice, &[(50, 0), (600, 2)]), Some(200));
+        assert_eq!(
+            ns(&[1, 2, 3, 4], &[(50, 0), (600, 2)]),
+            Some(0),
+            "data that was read before the recording"
+        );
+        // The program reads again for another reason.
+        assert_eq!(ns(twice, &[(50, 0), (600, 1)]), Some(100));
+        assert_eq!(ns(twice, &[(50, 0), (600, 0)]), Some(0));
+        // Each count has its own time.
+        assert_eq!(ns(twice, &[(430, 7), (600, 8)]), Some(200), "a late first reading");
+        assert_eq!(ns(twice, &[(50, 0)]), None, "a single reading");
+        assert_eq!(read_again_ns(WRITE, twice, &[(50, 0), (600, 2)], 10), Some(0), "writes");
+    }
+
+    #[test]
+    fn a_read_is_a_limit_s_only_after_the_thread_freed_memory_for_it() {
+        let ns = |from| read_again_ns(READ, &[1, 1, 1], &[(50, 0), (600, 2)], from);
+        // The waits begin at 100, 210, 320.
+        assert_eq!([206, 316, 426].map(ns), [Some(200), Some(100), Some(0)]);
     }
 
     #[test]
