@@ -4,6 +4,7 @@
 # who: orders.log
 # says: fsync
 # short: disk
+# json: rows code=disk text~orders.log
 # json: contributors kind=block_device call=fsync
 # twin: orders.log
 # twin: fsync
