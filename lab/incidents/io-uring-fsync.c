@@ -4,7 +4,8 @@
 // who: wal
 // says: disk
 // says: fsync
-// json: contributors kind=block_device
+// json: rows code=disk text~wal
+// json: contributors kind=block_device call~fsync
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
