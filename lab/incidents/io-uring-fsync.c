@@ -22,10 +22,10 @@ static double seconds(clockid_t clock)
 	clock_gettime(clock, &now);
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
-/* The time in which no thread of the program ran or waited for a CPU: the request is done by a thread of the ring. */
-static double blocked(void)
+/* The time that the program's threads ran and waited for a CPU, without the main thread's running, s. */
+static double on_cpus(void)
 {
-	double delayed = 0;
+	double sum = 0;
 	DIR *threads = opendir("/proc/self/task");
 	for (struct dirent *thread; (thread = readdir(threads));) {
 		char path[300];
@@ -36,10 +36,42 @@ static double blocked(void)
 			continue;
 		fscanf(schedule, "%lf %lf", &ran, &waited);
 		fclose(schedule);
-		delayed += waited + (atoi(thread->d_name) == getpid() ? 0 : ran);
+		sum += waited + (atoi(thread->d_name) == getpid() ? 0 : ran);
 	}
 	closedir(threads);
-	return seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID) - delayed / 1e9;
+	return sum / 1e9;
+}
+/* Waits until the ring's thread is at rest: what it still does for a request that is done is no part of the next one's time. */
+static void let_the_ring_rest(void)
+{
+	char path[300], state = 0;
+	DIR *threads = opendir("/proc/self/task");
+	for (struct dirent *thread; (thread = readdir(threads));) {
+		if (thread->d_name[0] == '.' || atoi(thread->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/stat", thread->d_name);
+		for (state = 'R'; state == 'R';) {
+			FILE *stat = fopen(path, "r");
+			if (!stat)
+				break;
+			fscanf(stat, "%*d (%*[^)]) %c", &state);
+			fclose(stat);
+			if (state == 'R')
+				usleep(100);
+		}
+	}
+	closedir(threads);
+}
+/* The time in which no thread of the program ran or waited for a CPU: the request is done by a thread of the ring. */
+static double blocked(void)
+{
+	for (;;) {
+		double before = on_cpus();
+		double rest = seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID);
+		/* Once more, if it lost its CPU between two readings. */
+		if (on_cpus() == before)
+			return rest - before;
+	}
 }
 int main(void)
 {
@@ -62,6 +94,7 @@ int main(void)
 		entries[*tail & mask] = (struct io_uring_sqe){.opcode = getenv("TWIN") ? IORING_OP_NOP : IORING_OP_FSYNC, .fd = file};
 		((unsigned *)(sq + p.sq_off.array))[*tail & mask] = *tail & mask;
 		__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+		let_the_ring_rest();
 		double began = blocked();
 		syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
 		long_s += blocked() - began;
