@@ -157,6 +157,9 @@ thread B tid=11
 1000 c0 A stopped
 ";
 
+    const READ: u8 = 0;
+    const WRITE: u8 = 1;
+
     const LIMIT: MemoryLimit = MemoryLimit { cgroup: CgroupId(5), bytes: 20_000_000, is_high: false };
 
     fn reclaim(tid: u32, from: u64, to: u64, limit: Option<MemoryLimit>) -> Event {
@@ -240,16 +243,18 @@ thread B tid=11
         assert_eq!(with(Vec::new()), None);
     }
 
-    const READ: u8 = 0;
-    const WRITE: u8 = 1;
-
-    /// The time of reading again, where thread A waits 100 ns each for an operation with each of these pages, with 10 ns between
-    /// two, the kernel's count of dropped pages that were read again is read at these times, and A's reclaim begins then.
-    fn read_again_ns(operation: u8, pages: &[u64], counts: &[(u64, u64)], limited_from: u64) -> Option<u64> {
+    /// The time of reading again, where thread A waits 100 ns each for requests for eight sectors, which begin at these, 10 ns
+    /// after another; the last one may be a write. The kernel's count of dropped pages that were read again is read at these
+    /// times, and A's reclaim begins then.
+    fn read_again_ns(
+        first_sectors: &[u64],
+        last_operation: u8,
+        counts: &[(u64, u64)],
+        limited_from: u64,
+    ) -> Option<u64> {
         let mut trace = String::from("thread A tid=10\n0 c0 idle started\n0 c0 idle switch A\n");
         let mut at = 100;
-        for page in pages {
-            let sector = page * 8;
+        for sector in first_sectors {
             let next = at + 100;
             trace += &format!(
                 "{at} c0 A issue 5 sector={sector} bytes=4096 start={at} issued={at}
@@ -262,10 +267,12 @@ thread B tid=11
         }
         trace += &format!("{at} c0 A stopped\n");
         let mut events = wakepath_scenario::text::parse(&trace).expect("a trace").events;
-        for event in &mut events {
-            if let EventKind::BlockIssue(request) | EventKind::BlockComplete(request) = &mut event.kind {
-                request.operation = operation;
-            }
+        let requests = events.iter_mut().filter_map(|event| match &mut event.kind {
+            EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => Some(request),
+            _ => None,
+        });
+        for (place, request) in requests.enumerate() {
+            request.operation = if place / 2 + 1 == first_sectors.len() { last_operation } else { READ };
         }
         events.push(reclaim(10, limited_from, limited_from + 3, Some(LIMIT)));
         events.extend(counts.iter().map(|&(at, count)| refaults(at, 5, &count.to_string())));
@@ -279,27 +286,35 @@ thread B tid=11
 
     #[test]
     fn waits_for_reads_of_data_that_was_read_before_are_the_limit_s_as_far_as_the_kernel_counts_them() {
-        let ns = |pages: &[u64], counts: &[(u64, u64)]| read_again_ns(READ, pages, counts, 10);
+        let ns = |sectors: &[u64], counts: &[(u64, u64)]| read_again_ns(sectors, READ, counts, 10);
         // The reads end at 200, 310, 420, 530.
-        let twice = &[1, 2, 1, 2];
+        let twice = &[8, 16, 8, 16];
         assert_eq!(ns(twice, &[(50, 0), (600, 2)]), Some(200));
-        assert_eq!(
-            ns(&[1, 2, 3, 4], &[(50, 0), (600, 2)]),
-            Some(0),
-            "data that was read before the recording"
-        );
+        assert_eq!(ns(&[8, 16, 24, 32], &[(50, 0), (600, 2)]), Some(0), "read before the recording");
+        assert_eq!(ns(&[8, 8, 12], &[(50, 0), (600, 1)]), Some(150), "half of the last one");
         // The program reads again for another reason.
         assert_eq!(ns(twice, &[(50, 0), (600, 1)]), Some(100));
         assert_eq!(ns(twice, &[(50, 0), (600, 0)]), Some(0));
+        assert_eq!(ns(twice, &[(50, 0), (600, 3)]), Some(200));
         // Each count has its own time.
-        assert_eq!(ns(twice, &[(430, 7), (600, 8)]), Some(200), "a late first reading");
+        assert_eq!(ns(twice, &[(420, 7), (600, 8)]), Some(200), "a late first reading");
+        assert_eq!(ns(twice, &[(50, 7), (529, 8)]), Some(200), "an early last reading");
         assert_eq!(ns(twice, &[(50, 0)]), None, "a single reading");
-        assert_eq!(read_again_ns(WRITE, twice, &[(50, 0), (600, 2)], 10), Some(0), "writes");
+        let with_write = |sectors, pages| read_again_ns(sectors, WRITE, &[(50, 0), (600, pages)], 10);
+        assert_eq!(with_write(twice, 1), Some(100), "what is written is not read again");
+        assert_eq!(with_write(&[8], 1), Some(0));
+    }
+
+    #[test]
+    fn what_was_written_was_not_read_before() {
+        let sectors = [16, 8, 8];
+        let ns = |last| read_again_ns(&sectors[..last], WRITE, &[(50, 0), (600, 1)], 10);
+        assert_eq!([1, 2, 3].map(ns), [Some(0); 3]);
     }
 
     #[test]
     fn a_read_is_a_limit_s_only_after_the_thread_freed_memory_for_it() {
-        let ns = |from| read_again_ns(READ, &[1, 1, 1], &[(50, 0), (600, 2)], from);
+        let ns = |from| read_again_ns(&[8, 8, 8], READ, &[(50, 0), (600, 2)], from);
         // The waits begin at 100, 210, 320.
         assert_eq!([206, 316, 426].map(ns), [Some(200), Some(100), Some(0)]);
     }
