@@ -161,6 +161,7 @@ thread B tid=11
     const WRITE: u8 = 1;
 
     const LIMIT: MemoryLimit = MemoryLimit { cgroup: CgroupId(5), bytes: 20_000_000, is_high: false };
+    const OUTER: MemoryLimit = MemoryLimit { cgroup: CgroupId(4), ..LIMIT };
 
     fn reclaim(tid: u32, from: u64, to: u64, limit: Option<MemoryLimit>) -> Event {
         let reclaim = Reclaim { from: Stamp::from_ns(from), limit, pages: 32 };
@@ -191,12 +192,11 @@ thread B tid=11
 
     #[test]
     fn the_reclaims_of_the_paths_threads_are_added_up_by_limit() {
-        let outer = MemoryLimit { cgroup: CgroupId(4), ..LIMIT };
         let sums: Vec<_> = found(vec![
             reclaim(10, 100, 150, Some(LIMIT)),
             reclaim(10, 200, 230, Some(LIMIT)),
             // Over the sleep: the path has the thread itself there.
-            reclaim(10, 390, 610, Some(outer)),
+            reclaim(10, 390, 610, Some(OUTER)),
             reclaim(10, 700, 707, None),
             // Another thread, beside the path.
             reclaim(11, 300, 350, Some(LIMIT)),
@@ -205,7 +205,7 @@ thread B tid=11
         .map(|one| (one.limit, one.total_ns, one.count, one.pages, one.read_again))
         .collect();
         let expected =
-            [(Some(outer), 220, 1, 32, None), (Some(LIMIT), 80, 2, 64, None), (None, 7, 1, 32, None)];
+            [(Some(OUTER), 220, 1, 32, None), (Some(LIMIT), 80, 2, 64, None), (None, 7, 1, 32, None)];
         assert_eq!(sums, expected);
         assert_eq!(found(Vec::new()), []);
     }
@@ -248,10 +248,21 @@ thread B tid=11
     /// times, and A's reclaim begins then.
     fn read_again_ns(
         first_sectors: &[u64],
-        last_operation: u8,
+        last: u8,
         counts: &[(u64, u64)],
         limited_from: u64,
     ) -> Option<u64> {
+        let reclaims = reclaims_and_reads(first_sectors, last, counts, limited_from);
+        reclaims.iter().find(|one| one.limit == Some(LIMIT)).expect("the limit").read_again_ns
+    }
+
+    /// All reclaims there; A's first one is for an outer limit.
+    fn reclaims_and_reads(
+        first_sectors: &[u64],
+        last_operation: u8,
+        counts: &[(u64, u64)],
+        limited_from: u64,
+    ) -> Vec<Reclaims> {
         let mut trace = String::from("thread A tid=10\n0 c0 idle started\n0 c0 idle switch A\n");
         let mut at = 100;
         for sector in first_sectors {
@@ -274,19 +285,20 @@ thread B tid=11
         for (place, request) in requests.enumerate() {
             request.operation = if place / 2 + 1 == first_sectors.len() { last_operation } else { READ };
         }
+        events.push(reclaim(10, 20, 70, Some(OUTER)));
         events.push(reclaim(10, limited_from, limited_from + 3, Some(LIMIT)));
         events.extend(counts.iter().map(|&(at, count)| refaults(at, 5, &count.to_string())));
         events.sort_by_key(|event| event.at);
         let query = PathQuery { subject: Subject::Tid(Tid(10)), ..PathQuery::default() };
         match crate::path(&read(&events), &query) {
-            Ok(Answer::Paths(paths)) => paths.into_iter().next().expect("a path").reclaims[0].read_again_ns,
+            Ok(Answer::Paths(paths)) => paths.into_iter().next().expect("a path").reclaims,
             other => panic!("a path, not {other:?}"),
         }
     }
 
     #[test]
     fn waits_for_reads_of_data_that_was_read_before_are_the_limit_s_as_far_as_the_kernel_counts_them() {
-        let ns = |sectors: &[u64], counts: &[(u64, u64)]| read_again_ns(sectors, READ, counts, 10);
+        let ns = |sectors: &[u64], counts: &[(u64, u64)]| read_again_ns(sectors, READ, counts, 80);
         // The reads end at 200, 310, 420, 530.
         let twice = &[8, 16, 8, 16];
         assert_eq!(ns(twice, &[(50, 0), (600, 2)]), Some(200));
@@ -300,15 +312,25 @@ thread B tid=11
         assert_eq!(ns(twice, &[(420, 7), (600, 8)]), Some(200), "a late first reading");
         assert_eq!(ns(twice, &[(50, 7), (529, 8)]), Some(200), "an early last reading");
         assert_eq!(ns(twice, &[(50, 0)]), None, "a single reading");
-        let with_write = |sectors, pages| read_again_ns(sectors, WRITE, &[(50, 0), (600, pages)], 10);
+        let with_write = |sectors, pages| read_again_ns(sectors, WRITE, &[(50, 0), (600, pages)], 80);
         assert_eq!(with_write(twice, 1), Some(100), "what is written is not read again");
         assert_eq!(with_write(&[8], 1), Some(0));
     }
 
     #[test]
+    fn the_limit_with_most_time_comes_first_with_its_reading_again() {
+        let order = |pages| -> Vec<_> {
+            let reclaims = reclaims_and_reads(&[8, 8], READ, &[(50, 0), (600, pages)], 80);
+            reclaims.iter().map(|one| (one.limit, one.limited_ns())).collect()
+        };
+        assert_eq!(order(1), [(Some(LIMIT), 103), (Some(OUTER), 50)]);
+        assert_eq!(order(0), [(Some(OUTER), 50), (Some(LIMIT), 3)]);
+    }
+
+    #[test]
     fn what_was_written_was_not_read_before() {
         let sectors = [16, 8, 8];
-        let ns = |last| read_again_ns(&sectors[..last], WRITE, &[(50, 0), (600, 1)], 10);
+        let ns = |last| read_again_ns(&sectors[..last], WRITE, &[(50, 0), (600, 1)], 80);
         assert_eq!([1, 2, 3].map(ns), [Some(0); 3]);
     }
 
