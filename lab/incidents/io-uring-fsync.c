@@ -22,7 +22,7 @@ static double seconds(clockid_t clock)
 	clock_gettime(clock, &now);
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
-/* The time that the program's threads ran and waited for a CPU, without the main thread's running, s. */
+/* The program's threads' time on a CPU and waiting for it, without the main thread's running, s. */
 static double on_cpus(void)
 {
 	double sum = 0;
@@ -41,7 +41,7 @@ static double on_cpus(void)
 	closedir(threads);
 	return sum / 1e9;
 }
-/* Waits until the ring's thread is at rest: what it still does for a request that is done is no part of the next one's time. */
+/* Waits until the ring's thread is at rest: its last work for a finished request is no part in the next request's time. */
 static void let_the_ring_rest(void)
 {
 	char path[300], state = 0;
@@ -62,7 +62,7 @@ static void let_the_ring_rest(void)
 	}
 	closedir(threads);
 }
-/* The time in which no thread of the program ran or waited for a CPU: the request is done by a thread of the ring. */
+/* The time in which none of the program's threads ran or waited for a CPU: the ring's thread does the request. */
 static double blocked(void)
 {
 	for (;;) {

@@ -1,5 +1,5 @@
 //! Memory limits over a path: the time in which its threads had to free memory for a cgroup's limit, and waited for a disk
-//! to read again what had been dropped.
+//! to read dropped data again.
 
 mod read_again;
 
@@ -30,14 +30,13 @@ pub struct Reclaims {
     /// Dropped pages read again by the cgroup's threads, between the kernel's counts read around the window; `None` if the
     /// count was not read twice.
     pub read_again: Option<u64>,
-    /// The path's time in waits of these threads for reads from a disk of data that the recording shows being read before,
-    /// ns; at most the share that the kernel counted as read again. A lower bound, since data may have been read before the
-    /// recording. `None` if the count was not read twice.
+    /// The path's time in these threads' waits for a disk to read data again, by the recording, ns; at most the share counted
+    /// by the kernel. A lower bound, since data may have been read before the recording. `None` if the count was not read twice.
     pub read_again_ns: Option<u64>,
 }
 
 impl Reclaims {
-    /// The path's time that the limit took: freeing memory, and reading it again, ns.
+    /// The path's time for the limit: freeing memory, and reading it again, ns.
     pub fn limited_ns(&self) -> u64 {
         self.total_ns + self.read_again_ns.unwrap_or(0)
     }
@@ -56,7 +55,7 @@ struct Turn {
 struct Sum {
     ns: u64,
     pages: u64,
-    /// The time in waits for reads of data that had been read before.
+    /// The time in waits for reading data again.
     read_before_ns: u64,
     /// The reclaims, each by its thread and place there: a reclaim may lie in several segments.
     turns: BTreeSet<(Tid, usize)>,
@@ -114,7 +113,7 @@ pub(crate) fn reclaims(recorded: &Recorded, path: &Path) -> Vec<Reclaims> {
     reclaims
 }
 
-/// A segment's time in a wait for a read, in the proportion of its data that had been read before, ns.
+/// A segment's time in a wait for a read, in proportion to its data read before, ns.
 fn read_before_ns(reads: &mut Reads, segment: &Segment) -> u64 {
     let Cause::Block { request: Some(request), .. } = &segment.cause else { return 0 };
     let sectors = Sectors::new(request.device, request.sector, request.bytes);
@@ -123,14 +122,14 @@ fn read_before_ns(reads: &mut Reads, segment: &Segment) -> u64 {
     proportion(segment.to.since(segment.from), before, sectors.count())
 }
 
-/// The part of this time for pages that the kernel counted as read again: a program that keeps nothing in memory (`O_DIRECT`)
-/// reads data again for no limit.
+/// The time, less in proportion where the kernel counts fewer pages: a program without data in memory (`O_DIRECT`) reads it
+/// again for no limit.
 fn again_ns(read_before_ns: u64, reads: &Reads, refaults: Refaults) -> u64 {
     let again = reads.pages_again(refaults.from, refaults.to);
     proportion(read_before_ns, refaults.pages.min(again), again)
 }
 
-/// `ns * part / whole`; 0 of nothing.
+/// `ns * part / whole`; 0 without a whole.
 fn proportion(ns: u64, part: u64, whole: u64) -> u64 {
     let ns = u128::from(ns) * u128::from(part);
     ns.checked_div(whole.into()).map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
@@ -243,9 +242,8 @@ thread B tid=11
         assert_eq!(with(Vec::new()), None);
     }
 
-    /// The time of reading again, where thread A waits 100 ns each for requests for eight sectors, which begin at these, 10 ns
-    /// after another; the last one may be a write. The kernel's count of dropped pages that were read again is read at these
-    /// times, and A's reclaim begins then.
+    /// The time for reading again, where thread A waits 100 ns each for requests for eight sectors, from these on, 10 ns
+    /// apart; the last may be a write. The kernel's count is read at these times, and A's reclaim begins then.
     fn read_again_ns(
         first_sectors: &[u64],
         last: u8,
@@ -253,10 +251,10 @@ thread B tid=11
         limited_from: u64,
     ) -> Option<u64> {
         let reclaims = reclaims_and_reads(first_sectors, last, counts, limited_from);
-        reclaims.iter().find(|one| one.limit == Some(LIMIT)).expect("the limit").read_again_ns
+        reclaims.iter().find(|found| found.limit == Some(LIMIT)).expect("the limit").read_again_ns
     }
 
-    /// All reclaims there; A's first one is for an outer limit.
+    /// All reclaims there; A's first is for an outer limit.
     fn reclaims_and_reads(
         first_sectors: &[u64],
         last_operation: u8,
@@ -303,7 +301,7 @@ thread B tid=11
         let twice = &[8, 16, 8, 16];
         assert_eq!(ns(twice, &[(50, 0), (600, 2)]), Some(200));
         assert_eq!(ns(&[8, 16, 24, 32], &[(50, 0), (600, 2)]), Some(0), "read before the recording");
-        assert_eq!(ns(&[8, 8, 12], &[(50, 0), (600, 1)]), Some(150), "half of the last one");
+        assert_eq!(ns(&[8, 8, 12], &[(50, 0), (600, 1)]), Some(150), "half the last request");
         // The program reads again for another reason.
         assert_eq!(ns(twice, &[(50, 0), (600, 1)]), Some(100));
         assert_eq!(ns(twice, &[(50, 0), (600, 0)]), Some(0));
@@ -313,7 +311,7 @@ thread B tid=11
         assert_eq!(ns(twice, &[(50, 7), (529, 8)]), Some(200), "an early last reading");
         assert_eq!(ns(twice, &[(50, 0)]), None, "a single reading");
         let with_write = |sectors, pages| read_again_ns(sectors, WRITE, &[(50, 0), (600, pages)], 80);
-        assert_eq!(with_write(twice, 1), Some(100), "what is written is not read again");
+        assert_eq!(with_write(twice, 1), Some(100), "a write reads nothing again");
         assert_eq!(with_write(&[8], 1), Some(0));
     }
 
@@ -321,7 +319,7 @@ thread B tid=11
     fn the_limit_with_most_time_comes_first_with_its_reading_again() {
         let order = |pages| -> Vec<_> {
             let reclaims = reclaims_and_reads(&[8, 8], READ, &[(50, 0), (600, pages)], 80);
-            reclaims.iter().map(|one| (one.limit, one.limited_ns())).collect()
+            reclaims.iter().map(|found| (found.limit, found.limited_ns())).collect()
         };
         assert_eq!(order(1), [(Some(LIMIT), 103), (Some(OUTER), 50)]);
         assert_eq!(order(0), [(Some(OUTER), 50), (Some(LIMIT), 3)]);

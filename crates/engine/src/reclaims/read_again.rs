@@ -1,4 +1,4 @@
-//! Data on a disk that a recording shows being read more than once.
+//! Data on a disk, read more than once in a recording.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ struct Read {
     sectors: Sectors,
 }
 
-/// Sectors of a device, up to before `to`.
+/// A device's sectors, up to before `to`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sectors {
     device: u32,
@@ -24,7 +24,7 @@ pub(super) struct Sectors {
 }
 
 impl Sectors {
-    /// The sectors of a request, which has at least one byte.
+    /// A request's sectors; `None` without data.
     pub(super) fn new(device: u32, first: u64, bytes: u32) -> Option<Self> {
         let to = first.saturating_add(bytes.div_ceil(512).into());
         (to > first).then_some(Self { device, from: first, to })
@@ -36,10 +36,10 @@ impl Sectors {
     }
 }
 
-/// The reads in a recording, up to a time that only goes on.
+/// The reads in a recording, taken in the order in which they end.
 pub(super) struct Reads {
     all: Vec<Read>,
-    /// The number of those that were taken.
+    /// The number already taken.
     taken: usize,
     /// By device and first sector: the sector behind. No two ranges touch.
     ranges: BTreeMap<(u32, u64), u64>,
@@ -55,7 +55,7 @@ impl Reads {
         Self { all: reads.filter_map(read).collect(), taken: 0, ranges: BTreeMap::new() }
     }
 
-    /// How many of these sectors had been read by `at`, which is not before that of an earlier question.
+    /// How many sectors among these had been read by `at`; later calls ask for later times.
     pub(super) fn read_before(&mut self, sectors: Sectors, at: Stamp<Local>) -> u64 {
         while let Some(read) = self.all.get(self.taken).filter(|read| read.at <= at) {
             self.taken += 1;
@@ -64,7 +64,7 @@ impl Reads {
         known(&self.ranges, sectors)
     }
 
-    /// The pages in reads from `from` to `to` that had been read before.
+    /// The pages read again between `from` and `to`.
     pub(super) fn pages_again(&self, from: Stamp<Local>, to: Stamp<Local>) -> u64 {
         let mut ranges = BTreeMap::new();
         let mut again = 0;
@@ -78,7 +78,7 @@ impl Reads {
     }
 }
 
-/// The number of these sectors that are in the ranges.
+/// How many sectors are in the ranges.
 fn known(ranges: &BTreeMap<(u32, u64), u64>, sectors: Sectors) -> u64 {
     let Sectors { device, from, to } = sectors;
     let before = ranges.range((device, 0)..(device, to)).rev();
