@@ -7,6 +7,8 @@
 # says: I/O limit
 # short: disk
 # json: contributors code=io_limit
+# twin: shopdpkg
+# twin: I/O limit
 import os, subprocess, time
 root = "/sys/fs/cgroup"
 v1 = os.path.exists(root + "/blkio/blkio.throttle.write_iops_device")

@@ -5,6 +5,7 @@
 # says: fsync
 # short: disk
 # json: rows code=disk text~orders.log
+# json: contributors kind=block_device call=fsync
 # twin: orders.log
 # twin: fsync
 import os, sys, time
@@ -15,9 +16,14 @@ if not sys.argv[1:]:
     os.posix_fadvise(index.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     print("python", sys.executable, "\nscript", __file__, "\nready", file=open(os.environ["PLANTED"], "a"))
     time.sleep(60)
+def delayed():
+    return int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
 def blocked():
-    delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
-    return time.monotonic() - time.thread_time() - delayed
+    while True:
+        before, rest = delayed(), time.monotonic() - time.thread_time()
+        # Once more, if it lost its CPU between two readings.
+        if delayed() == before:
+            return rest - before
 index = open("index.db", "rb", buffering=0)
 os.posix_fadvise(index.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 orders = open("orders.log", "wb", buffering=0)

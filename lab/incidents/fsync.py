@@ -8,9 +8,14 @@
 # twin: orders.db
 # twin: fsync
 import os, time
+def delayed():
+    return int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
 def blocked():
-    delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
-    return time.monotonic() - time.thread_time() - delayed
+    while True:
+        before, rest = delayed(), time.monotonic() - time.thread_time()
+        # Once more, if it lost its CPU between two readings.
+        if delayed() == before:
+            return rest - before
 orders = open("orders.db", "wb", buffering=0)
 long = 0
 for block in range(20):

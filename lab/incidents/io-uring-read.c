@@ -20,13 +20,23 @@ static double seconds(clockid_t clock)
 	clock_gettime(clock, &now);
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
-static double blocked(void)
+static double delayed(void)
 {
 	double delayed = 0;
 	FILE *schedule = fopen("/proc/thread-self/schedstat", "r");
 	fscanf(schedule, "%*f %lf", &delayed);
 	fclose(schedule);
-	return seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID) - delayed / 1e9;
+	return delayed / 1e9;
+}
+static double blocked(void)
+{
+	for (;;) {
+		double before = delayed();
+		double rest = seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID);
+		/* Once more, if it lost its CPU between two readings. */
+		if (delayed() == before)
+			return rest - before;
+	}
 }
 int main(int words, char **word)
 {

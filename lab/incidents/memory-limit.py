@@ -3,8 +3,8 @@
 # ask: record -- $python $script measure
 # who: shopmem
 # says: memory limit
+# json: reclaims unit~shopmem sum=read_again_ns
 # json: contributors kind=block_device
-# json: reclaims unit~shopmem
 import os, subprocess, sys, time
 if not sys.argv[1:]:
     index = open("index.db", "w+b", buffering=0)
@@ -22,9 +22,14 @@ if os.path.exists(group):  # an earlier run's, with its limit
     os.rmdir(group)
 os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 20; rmdir {group}"], start_new_session=True)
+def delayed():
+    return int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
 def blocked():
-    delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
-    return time.monotonic() - time.thread_time() - delayed
+    while True:
+        before, rest = delayed(), time.monotonic() - time.thread_time()
+        # Once more, if it lost its CPU between two readings.
+        if delayed() == before:
+            return rest - before
 index = open("index.db", "rb", buffering=0)
 if "TWIN" not in os.environ:
     open(f"{group}/{'memory.limit_in_bytes' if v1 else 'memory.max'}", "w").write(str(40 << 20))
@@ -39,6 +44,8 @@ for turn in range(6):
     began = blocked()
     while index.read(65536):
         pass
-    long += blocked() - began
+    # The first time, the file has not been read before: no limit had dropped it.
+    if turn > 0 or "TWIN" in os.environ:
+        long += blocked() - began
 with open(os.environ["PLANTED"], "a") as planted:
     print("long", long, "\ntwin", long, file=planted)

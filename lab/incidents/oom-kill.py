@@ -1,5 +1,5 @@
 # cause: a worker exceeds the memory limit of its cgroup after 800 ms, and the kernel kills it; its parent waits until then
-# size: 800 ms
+# size: $long s
 # ask: record -- $0
 # who: renderer
 # who: shopoom
@@ -7,7 +7,7 @@
 # says: killed
 # short: sleeping
 # short: SIGKILL
-# json: killed signal.name=SIGKILL
+# json: deaths name=SIGKILL by=no_memory limit_unit~shopoom comm=renderer
 # twin: renderer
 # twin: killed
 import os, subprocess, time
@@ -21,7 +21,7 @@ if os.path.exists(group):  # an earlier run's, with its limit
     os.rmdir(group)
 os.makedirs(group)
 subprocess.Popen(["sh", "-c", f"sleep 20; rmdir {group}"], start_new_session=True)
-open(f"{group}/{'memory.limit_in_bytes' if v1 else 'memory.max'}", "w").write(str(64 << 20))
+open(f"{group}/{'memory.limit_in_bytes' if v1 else 'memory.max'}", "w").write(str(32 << 20))
 began = time.monotonic()
 worker = os.fork()
 if worker == 0:

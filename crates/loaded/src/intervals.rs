@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Event, EventKind, Reclaim, Tid};
+use wakepath_event::{BlockRequest, Event, EventKind, Reclaim, Tid};
 
 /// From an event to its counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +21,12 @@ pub struct Interval<K> {
 pub struct DiskRequest {
     /// The device (major << 20 | minor).
     pub device: u32,
+    /// Its first 512-byte sector.
+    pub sector: u64,
     /// Its size, bytes.
     pub bytes: u32,
+    /// Whether it reads.
+    pub is_read: bool,
     /// The thread that sent it to the device; `None` if an interrupt did, or if not seen.
     pub issuer: Option<Tid>,
 }
@@ -48,17 +52,13 @@ impl Intervals {
             // A request issued again before its completion had been put back.
             EventKind::BlockIssue(request) => {
                 let issuer = Some(event.current).filter(|_| !event.context.is_interrupt());
-                let issued = DiskRequest { device: request.device, bytes: request.bytes, issuer };
+                let issued = DiskRequest { issuer, ..disk_request(request) };
                 self.issued.insert(request.id, (issued, event.at));
             }
             // The kernel's own issue stamp is no use here: a request that completes in parts would be several.
             EventKind::BlockComplete(request) => {
                 let issued = self.issued.remove(&request.id);
-                let of = DiskRequest {
-                    device: request.device,
-                    bytes: issued.map_or(request.bytes, |(issued, _)| issued.bytes),
-                    issuer: issued.and_then(|(issued, _)| issued.issuer),
-                };
+                let of = issued.map_or(disk_request(request), |(issued, _)| issued);
                 self.requests.push(Interval { of, from: issued.map(|(_, at)| at), to: Some(event.at) });
             }
             // An interrupt never waits by sleeping.
@@ -91,6 +91,12 @@ impl Intervals {
     }
 }
 
+/// A request without its issuer.
+const fn disk_request(request: &BlockRequest) -> DiskRequest {
+    let BlockRequest { device, sector, bytes, .. } = *request;
+    DiskRequest { device, sector, bytes, is_read: request.is_read(), issuer: None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +124,10 @@ mod tests {
              50 c0 idle complete 5 issued=1",
         );
         let device = 8 << 20;
-        let disk = |bytes, issuer: Option<u32>| DiskRequest { device, bytes, issuer: issuer.map(Tid) };
+        let disk = |bytes, issuer: Option<u32>| {
+            let issuer = issuer.map(Tid);
+            DiskRequest { device, sector: 0, bytes, is_read: false, issuer }
+        };
         assert_eq!(
             spans(&intervals.requests),
             [

@@ -31,6 +31,17 @@ pub struct Names {
     pub(crate) schedulings: Schedulings,
 }
 
+/// The dropped pages that a cgroup's threads read again between two readings of the kernel's count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refaults {
+    /// Their number.
+    pub pages: u64,
+    /// The first reading.
+    pub from: Stamp<Local>,
+    /// The second reading.
+    pub to: Stamp<Local>,
+}
+
 /// A cgroup's CPU limit, and the cgroup's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnitLimit {
@@ -184,14 +195,18 @@ impl Names {
         Some(Unit::from_cgroup_path(path.bytes()).unwrap_or_else(|| Unit::Cgroup(path.clone())))
     }
 
-    /// The number of dropped pages read again by a cgroup's threads, between the readings around `from` and `to`; `None`
-    /// without two readings.
-    pub fn refaults(&self, cgroup: CgroupId, from: Stamp<Local>, to: Stamp<Local>) -> Option<u64> {
+    /// The dropped pages read again by a cgroup's threads, between the readings around `from` and `to`; `None` without two
+    /// readings.
+    pub fn refaults(&self, cgroup: CgroupId, from: Stamp<Local>, to: Stamp<Local>) -> Option<Refaults> {
         let read = self.changing.get(&(NameSpace::Refaults, cgroup.0))?;
         let first = read.partition_point(|&(at, _)| at <= from).saturating_sub(1);
         let last = read.partition_point(|&(at, _)| at < to).min(read.len() - 1);
         let number = |place: usize| str::from_utf8(read[place].1.bytes()).ok()?.parse::<u64>().ok();
-        if first == last { None } else { number(last)?.checked_sub(number(first)?) }
+        if first == last {
+            return None;
+        }
+        let pages = number(last)?.checked_sub(number(first)?)?;
+        Some(Refaults { pages, from: read[first].0, to: read[last].0 })
     }
 
     /// The path of a thread's cgroup in the v2 hierarchy, or if it says nothing, in the hierarchy with the CPU

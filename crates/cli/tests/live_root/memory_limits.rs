@@ -91,5 +91,12 @@ fn a_memory_limit_is_named_where_threads_free_memory_for_it_and_nowhere_else() {
         let again = number(&named["pages_read_again"]);
         println!("read again {again} pages; by memory.stat {refaults}; freed {}", named["pages"]);
         assert!((refaults / 2..=refaults).contains(&again), "{again} of {refaults}");
+        // The disk's waits are the readings of one file; the first of them is no reading again.
+        let read_again = number(&named["read_again_ns"]);
+        let contributors = list(&document["contributors"]).iter();
+        let disk = contributors.filter(|it| it["kind"] == "block_device" && it["call"] == "read");
+        let disk: u64 = disk.map(|it| number(&it["total_ns"])).sum();
+        println!("{read_again} ns for reading again, {disk} ns for all reading");
+        assert!((disk / 2..disk).contains(&read_again), "{read_again} ns of {disk} ns");
     }
 }

@@ -40,7 +40,10 @@ pub fn headline(answer: &PathAnswer) -> Line {
     line.push(Style::Normal, lead);
     line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, part));
     let certainty = wording::certainty(part.certainty);
-    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
+    // The row's time is another.
+    let is_piece = part.ns < finding.row.total_ns - finding.row.total_ns / 100;
+    let time = if is_piece { format!("{}, ", duration(part.ns)) } else { String::new() };
+    line.push(Style::Normal, format!(" ({time}{}, {certainty})", rough_share(part.ns, took)));
     if let Some(chain) = through {
         line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
     }
@@ -200,22 +203,22 @@ mod tests {
             (
                 40,
                 &[("checkout", 8, 7, 60)],
-                "mostly waiting for another of its threads, which was running (60%, measured)",
+                "mostly waiting for another of its threads, which was running (60 ns, 60%, measured)",
             ),
             (
                 40,
                 &[("checkout", 8, 7, 30), ("checkout", 9, 7, 30)],
-                "mostly waiting for 2 of its other threads, which were running (60%, measured)",
+                "mostly waiting for 2 of its other threads, which were running (60 ns, 60%, measured)",
             ),
             (
                 40,
                 &[("checkout", 8, 8, 60)],
-                "mostly waiting for another process of its name, which was running (60%, measured)",
+                "mostly waiting for another process of its name, which was running (60 ns, 60%, measured)",
             ),
             (
                 40,
                 &[("checkout", 8, 8, 30), ("checkout", 9, 9, 30)],
-                "mostly waiting for 2 other processes of its name, which were running (60%, measured)",
+                "mostly waiting for 2 other processes of its name, which were running (60 ns, 60%, measured)",
             ),
             (40, &[("gzip", 8, 8, 60)], "mostly waiting for gzip (8), which was running (60%, measured)"),
             (
@@ -232,12 +235,12 @@ mod tests {
             (
                 45,
                 &[("checkout", 8, 7, 40), ("other", 9, 7, 15)],
-                ", the largest part: running (45%, measured)",
+                ", the largest part: running (45 ns, 45%, measured)",
             ),
             (
                 40,
                 &[("checkout", 8, 7, 45), ("other", 9, 7, 15)],
-                ", the largest part: waiting for another of its threads, which was running (45%, measured)",
+                ", the largest part: waiting for another of its threads, which was running (45 ns, 45%, measured)",
             ),
         ] {
             let screen = waited_for(own, others);
@@ -249,10 +252,10 @@ mod tests {
     #[test]
     fn the_headline_says_what_another_thread_did_only_where_that_says_nothing_of_the_asked_one() {
         for (kind, expected) in [
-            (SegmentKind::Timer, "waiting for helper, which was sleeping until a timer (84%"),
-            (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU (84%"),
-            (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit (84%"),
-            (SegmentKind::Interrupted, "waiting for helper, which was interrupted (84%"),
+            (SegmentKind::Timer, "waiting for helper, which was sleeping until a timer (84 ns, 84%"),
+            (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU (84 ns, 84%"),
+            (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit (84 ns, 84%"),
+            (SegmentKind::Interrupted, "waiting for helper, which was interrupted (84 ns, 84%"),
             // For these, the asked thread waits, too.
             (SegmentKind::BlockDevice, "waiting for a disk (100%"),
             (SegmentKind::Lock, "waiting for a lock (100%"),

@@ -4,7 +4,7 @@ use wakepath_engine::{PathAnswer, Reclaims};
 
 use super::part;
 use crate::screen::{Line, Screen};
-use crate::units::{count, was};
+use crate::units::{count, duration, was};
 use crate::wording;
 
 /// The lines about reclaims; none where no limit was reached.
@@ -13,21 +13,30 @@ pub fn reclaims(screen: &mut Screen, answer: &PathAnswer, column: usize) {
         return;
     }
     screen.blank();
-    screen.unwrapped(Line::faint(" share     time  part of the same time in which its threads freed memory"));
+    let has_read = answer.reclaims.iter().any(|reclaims| reclaims.read_again_ns.is_some_and(|ns| ns > 0));
+    let again = if has_read { ", or read it again" } else { "" };
+    let head = format!(" share     time  part of the same time in which its threads freed memory{again}");
+    screen.unwrapped(Line::faint(head));
     for reclaims in &answer.reclaims {
         let line = Line::from(words(reclaims));
-        screen.hanging(Line::strong(part(reclaims.total_ns, answer.window_ns())), column, line);
+        screen.hanging(Line::strong(part(reclaims.limited_ns(), answer.window_ns())), column, line);
     }
 }
 
-/// `memory limit of shop.service (20 MB), 58 times, 1856 pages; meanwhile 15360 pages were read again that had been dropped`.
+/// `memory limit of shop.service (20 MB), 58 times, 1856 pages; meanwhile 15360 pages were read again that had been dropped`;
+/// with the waits for them `memory limit of shop.service (20 MB): 40 ms to read dropped data again, 3.2 ms to free memory, 58
+/// times, …`.
 fn words(reclaims: &Reclaims) -> String {
     let limit = wording::memory_limit(reclaims);
     let (times, pages) = (count(reclaims.count, "time"), count(reclaims.pages, "page"));
+    let parts = reclaims.read_again_ns.filter(|&ns| ns > 0).map_or(String::from(","), |ns| {
+        let [again, freed] = [ns, reclaims.total_ns].map(duration);
+        format!(": {again} to read dropped data again, {freed} to free memory,")
+    });
     let again = reclaims.read_again.map_or(String::new(), |again| {
         format!("; meanwhile {} {} read again that had been dropped", count(again, "page"), was(again))
     });
-    format!("{limit}, {times}, {pages}{again}  inferred")
+    format!("{limit}{parts} {times}, {pages}{again}  inferred")
 }
 
 #[cfg(test)]
@@ -56,6 +65,7 @@ mod tests {
             count: 58,
             pages: 1856,
             read_again: Some(15_360),
+            read_again_ns: Some(0),
         };
         let high = Reclaims {
             limit: Some(MemoryLimit { is_high: true, ..limit }),
@@ -64,14 +74,18 @@ mod tests {
             count: 1,
             pages: 1,
             read_again: Some(1),
+            read_again_ns: None,
         };
         let unknown = Reclaims { limit: None, read_again: None, ..high.clone() };
+        let again = Reclaims { read_again_ns: Some(400_000), ..high.clone() };
         let story = story.finish();
         let mut answer = story.answer(command());
-        answer.reclaims = vec![whole, high, unknown];
-        let text = path(&answer, Source::Read(""), Layout::PLAIN);
-        let lines = text.lines().skip_while(|line| !line.contains("freed memory")).take(6);
-        let lines: String = lines.map(|line| format!("|{line}\n")).collect();
+        let mut lines = |reclaims| {
+            answer.reclaims = reclaims;
+            let text = path(&answer, Source::Read(""), Layout::PLAIN);
+            let lines = text.lines().skip_while(|line| !line.contains("freed memory"));
+            lines.take_while(|line| !line.is_empty()).map(|line| format!("|{line}\n")).collect::<String>()
+        };
         expect![[r#"
             | share     time  part of the same time in which its threads freed memory
             | 43.2%  43.2 ms  memory limit of shop.service (20 MB), 58 times, 1856 pages; meanwhile 15360 pages
@@ -79,6 +93,13 @@ mod tests {
             |  1.0%  1.00 ms  memory.high of a cgroup (20 MB), 1 time, 1 page; meanwhile 1 page was read again
             |                 that had been dropped  inferred
             |  1.0%  1.00 ms  a memory limit that was not found, 1 time, 1 page  inferred
-        "#]].assert_eq(&lines);
+        "#]].assert_eq(&lines(vec![whole, high, unknown]));
+        expect![[r#"
+            | share     time  part of the same time in which its threads freed memory, or read it again
+            |  1.4%  1.40 ms  memory.high of a cgroup (20 MB): 400 µs to read dropped data again, 1.00 ms to free
+            |                 memory, 1 time, 1 page; meanwhile 1 page was read again that had been dropped
+            |                 inferred
+        "#]]
+        .assert_eq(&lines(vec![again]));
     }
 }

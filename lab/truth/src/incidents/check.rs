@@ -112,6 +112,10 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let missing = expected.json.iter().zip(&sizes).find(|(_, size)| size.is_none());
     let in_document = sizes.first().copied().flatten();
     let right_document = missing.is_none() && in_document.is_some_and(near);
+    let reaches = |ns: f64| near(ns) || (ns < planted && near((ns + unknown(&blocks)).min(planted)));
+    let is_rest_unknown =
+        shown.or(of_cause).and_then(|block| times(block).first().copied()).is_some_and(reaches)
+            && in_document.is_some_and(reaches);
     let who = expected.who.join("`, `");
     let short = beside(&sized, &expected.short)
         .or_else(|| beside(&of_cause.into_iter().collect::<Vec<_>>(), &expected.short));
@@ -124,6 +128,9 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
         (None, _) if short.is_some() => {
             let word = short.map_or("", |(_, word)| word);
             IncidentVerdict::NoAnswer(format!("the answer stops at `{word}`"))
+        }
+        (_, None) if is_rest_unknown => {
+            IncidentVerdict::Undecided("the answer says that the rest is unknown".to_owned())
         }
         (_, None) if !right_document => {
             IncidentVerdict::Wrong(format!("{:.0} ms in the document", in_document.unwrap_or_default() / 1e6))
@@ -157,6 +164,12 @@ fn blamed_row<'a>(blocks: &'a [String], document: &Value) -> Option<&'a String> 
     let place = document["headline"]["row"].as_u64().unwrap_or(0);
     let has_share = |block: &&String| block.split(' ').next().is_some_and(|share| share.ends_with('%'));
     blocks.iter().filter(has_share).nth(place as usize)
+}
+
+/// The time of the rows that say that it is unknown, ns: switches that this machine's kernel does not report.
+fn unknown(blocks: &[String]) -> f64 {
+    let rows = blocks.iter().filter(|block| block.contains(" unknown: "));
+    rows.filter_map(|block| times(block).first().copied()).sum()
 }
 
 /// True if the headline, or the largest row, says that the cause is not known.
@@ -415,6 +428,36 @@ mod tests {
         let screen = "app took 940 ms: mostly unknown (64%)\n 64.0%   600 ms  unknown: no wake-up was seen\n";
         let checked = check(&expected("600 ms indexer says sleeping"), screen, &json!({}));
         assert!(matches!(checked.verdict, IncidentVerdict::Undecided(_)), "{:?}", checked.verdict);
+    }
+
+    #[test]
+    fn a_size_that_lacks_what_the_answer_says_is_unknown_is_undecided() {
+        let verdict = |planted: &str, unknown: &str, comm: &str| {
+            let row =
+                format!("  7.0%   {unknown}  unknown: a task switch was not recorded, 3 waits in fsync\n");
+            let screen = SCREEN.replace(" 31.5%", &format!("{row} 31.5%"));
+            let verdict = check(&expected(planted), &screen, &document(comm, 600)).verdict;
+            match verdict {
+                IncidentVerdict::Undecided(why) => why.contains("the rest"),
+                IncidentVerdict::Right | IncidentVerdict::Wrong(_) | IncidentVerdict::NoAnswer(_) => false,
+                IncidentVerdict::NotRun(why) => panic!("{why}"),
+            }
+        };
+        let says = "indexer says sleeping";
+        for (planted, unknown, is_undecided) in [
+            ("700 ms", "30.0 ms", true),
+            // 630 ms are 90% of it.
+            ("701 ms", "30.0 ms", false),
+            ("700 ms", "29.0 ms", false),
+            ("1.00 s", "900 ms", true),
+            // More than planted is wrong, and the right size is right.
+            ("540 ms", "900 ms", false),
+            ("600 ms", "900 ms", false),
+        ] {
+            assert_eq!(verdict(&format!("{planted} {says}"), unknown, "indexer"), is_undecided, "{planted}");
+        }
+        assert!(!verdict("700 ms indexer says CPU", "30.0 ms", "indexer"), "another cause");
+        assert!(!verdict(&format!("700 ms {says}"), "30.0 ms", "other"), "nothing in the document");
     }
 
     #[test]

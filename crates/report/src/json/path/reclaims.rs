@@ -23,6 +23,8 @@ pub struct ReclaimsJson {
     pages: u64,
     /// Pages that were read again after they had been dropped, in the whole cgroup.
     pages_read_again: Option<u64>,
+    /// The path's time in waits for reads of such pages.
+    read_again_ns: Option<u64>,
     basis: &'static str,
 }
 
@@ -42,6 +44,7 @@ impl Documents<'_> {
             count: reclaims.count,
             pages: reclaims.pages,
             pages_read_again: reclaims.read_again,
+            read_again_ns: reclaims.read_again_ns,
             basis: "inferred",
         }
     }
