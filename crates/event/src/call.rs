@@ -164,7 +164,7 @@ impl LockWord {
     /// `FUTEX_PRIVATE_FLAG`
     const PRIVATE: u32 = 128;
 
-    /// A word of which only this is known: only threads of the same process end the wait.
+    /// An unread word. Only threads in the same process end the wait.
     pub const fn private_futex() -> Self {
         Self { operation: Self::PRIVATE, value: None, claimed_owner: None }
     }
@@ -174,7 +174,7 @@ impl LockWord {
         self.operation & Self::PRIVATE != 0
     }
 
-    /// Whether only threads of the same process end the wait: no time-out does. The operation with a set of bits may have one.
+    /// Whether only threads in the same process end the wait, and no time-out does. The operation with bits may have a time-out.
     pub const fn only_its_process_ends_it(&self) -> bool {
         const COMMAND: u32 = 0x7f;
         const WAIT_BITSET: u32 = 9;

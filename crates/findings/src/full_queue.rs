@@ -7,8 +7,8 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::Evidence;
 
-/// The thread that made room in the full accept queue of a unix socket, if the window's thread waited for that for more than
-/// half the window. Inferred: `connect` blocks in a unix socket for nothing else. TCP's `connect` ends by a packet, and by no
+/// The thread to make room in a unix socket's full accept queue, if the window's thread waited for room for more than half the
+/// window. Inferred: `connect` blocks in a unix socket for nothing else. TCP's `connect` ends by a packet, and by no
 /// thread.
 pub(crate) fn full_queue(evidence: &Evidence<'_>) -> Option<ThreadIndex> {
     const CONNECT: u32 = 42;
@@ -52,7 +52,7 @@ mod tests {
         1000 c0 idle stopped
     ";
 
-    /// The thread that made room, in a window up to `to`. The descriptor has this mode, and this flow.
+    /// The thread making room, in a window up to `to`. The descriptor has this mode, and this flow.
     fn found(change: (&str, &str), file: (u32, Option<u64>), to: u64) -> Option<u32> {
         found_in(&[change], file, to)
     }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_accept_queue_is_told_from_a_connect_that_another_process_ended() {
+    fn only_a_connect_ended_by_another_process_is_for_a_full_accept_queue() {
         const UNIX: (u32, Option<u64>) = (0o140_600, None);
         let none = ("", "");
         assert_eq!(found(none, UNIX, 1000), Some(20));

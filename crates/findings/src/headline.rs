@@ -23,7 +23,7 @@ pub struct Headline {
     pub who: Option<Who>,
     /// The threads between the window's own thread and the last in the largest part.
     pub through: Option<Chain>,
-    /// The thread that made room in the full accept queue of a unix socket, if the window waited mostly for that.
+    /// The thread that made room in a unix socket's full accept queue, if the window waited mostly for room.
     pub full_queue: Option<ThreadIndex>,
 }
 

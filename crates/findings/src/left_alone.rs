@@ -1,4 +1,4 @@
-//! A process that still waited for its child's end, and the child's own wait; and threads that nobody is left to wake.
+//! A process's wait for its child's end, the child's own wait, and threads left alone in a wait.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, waits_at};
@@ -17,7 +17,7 @@ pub struct ChildWait {
     pub left_alone: Option<LeftAlone>,
 }
 
-/// A thread in a futex that only threads of its own process can wake, and the process has no other thread. A time-out or a signal
+/// A thread in a futex for threads of its own process alone, without any other thread in the process. A time-out or a signal
 /// may still end the wait. Inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftAlone {
@@ -30,7 +30,7 @@ pub enum LeftAlone {
 /// The most generations.
 const MAX_CHILDREN: usize = 6;
 
-/// The waits behind a wait for children's ends, up to `at`: each in the main thread of the only child that lived then.
+/// The waits behind a wait for children's ends, up to `at`: each in the main thread of the only child alive then.
 pub fn child_waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Vec<ChildWait> {
     let graph = recorded.graph();
     let until = hang.killed.map_or(at, |killed| killed.at);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forked_child_in_a_lock_that_the_fork_copied_is_left_alone() {
+    fn a_forked_child_in_a_lock_copied_by_the_fork_is_left_alone() {
         assert_eq!(told(&[]), [(20, Some(LeftAlone::Forked))]);
         let not_forked = [(20, Some(LeftAlone::NotForked))];
         // The parent had a single thread; the child executes another program.
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_somebody_may_wake_is_not_left_alone() {
+    fn a_child_with_somebody_to_wake_it_is_not_left_alone() {
         let waits = [(20, None)];
         assert_eq!(told(&[("op=128", "op=0")]), waits, "a futex that other processes may share");
         assert_eq!(told(&[("op=128", "op=137")]), waits, "it may have a time-out");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_single_child_that_lives_is_awaited() {
+    fn only_a_single_living_child_is_awaited() {
         assert_eq!(told(&[("call=61:20", "call=0:3"), ("cut=61", "cut=0")]), [], "no wait for children");
         let second = ("20 c0 parent", "15 c0 parent fork other tid=30 parent=10\n20 c0 parent");
         assert_eq!(told(&[second]), []);

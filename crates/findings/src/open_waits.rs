@@ -167,8 +167,8 @@ pub fn waits_of_window(recorded: &Recorded, path: &Path) -> WindowWaits {
     WindowWaits { still_waiting, killed: killed_here(thread).or_else(of_others), deadlocks }
 }
 
-/// Whether the window's own process killed a descendant that it had no longer waited for. For half of the killed wait or
-/// more, its path was busy, or in a single sleep of its own, or in processes that have nothing to do with the killed process:
+/// Whether the window's own process killed a descendant without having waited for it. For half of the killed wait or
+/// more, its path was busy, or in a single sleep of its own, or in processes without any part in the killed process:
 /// so a program ends its helpers when its work is done. Sleeps in a row may be the ticks of a wait for the helper.
 fn was_meanwhile_elsewhere(recorded: &Recorded, path: &Path, hang: &Hang, killed: Killed) -> bool {
     let graph = recorded.graph();
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_that_the_window_s_process_kills_counts_only_if_it_was_waited_for() {
+    fn a_helper_killed_by_the_window_s_process_counts_only_if_it_was_waited_for() {
         let killed = |own: &str, sender: &str, from: u64| {
             let cpu = if sender == "asked" { "c0" } else { "c1" };
             let trace = wakepath_scenario::text::parse(&format!(

@@ -43,7 +43,7 @@ struct Packed {
 const _: () = assert!(size_of::<Packed>() == 24);
 
 const NO_CALL: u32 = u32::MAX;
-/// In place of the number of `futex`: only threads of the same process end the wait, and its word is not kept.
+/// Stands for the number of `futex`: only threads in the same process end the wait, and its word is not kept.
 const PRIVATE_FUTEX: u32 = 0x2000_0000 | Call::FUTEX;
 const IDLE: u32 = u32::MAX;
 const UNKNOWN_OCCUPANT: u32 = u32::MAX - 1;

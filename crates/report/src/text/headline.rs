@@ -254,7 +254,10 @@ mod tests {
         for (kind, expected) in [
             (SegmentKind::Timer, "waiting for helper, which was sleeping until a timer (84 ns, 84%"),
             (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU (84 ns, 84%"),
-            (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit (84 ns, 84%"),
+            (
+                SegmentKind::Throttled,
+                "waiting for helper, which was not allowed to run: CPU limit (84 ns, 84%",
+            ),
             (SegmentKind::Interrupted, "waiting for helper, which was interrupted (84 ns, 84%"),
             // For these, the asked thread waits, too.
             (SegmentKind::BlockDevice, "waiting for a disk (100%"),

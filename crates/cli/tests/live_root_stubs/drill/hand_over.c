@@ -4,8 +4,8 @@
  * `buy` and `restock`, and reports. The first four are slow, each kind for its own reason: `buy` orders in
  * `parse`, `restock` orders in `pack`, which sleeps, reports in `render`. The others wait meanwhile. The file named by the
  * argument has the requests' times in the queue: for `buy` orders, and for the slow ones among them, the number of
- * requests and their total ns, as 64-bit numbers. Then, for each power of two, the total ns of those `buy` orders that
- * are not slow, but whose call of `work` took so many ns: the machine's own delays. Ends with its standard input.
+ * requests and their total ns, as 64-bit numbers. Then the total ns of the other `buy` orders, by the power of two of the
+ * ns in their call of `work`: a long call there is the machine's own delay. Ends with its standard input.
  */
 #include <fcntl.h>
 #include <poll.h>
