@@ -4,6 +4,7 @@
 //! which step leads further. A finding knows no question, holds no sentence and is never serialised: the engine
 //! hands findings out, and the views word them.
 
+mod attempts;
 mod basis;
 mod calls_findings;
 mod causes;

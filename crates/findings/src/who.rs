@@ -1,11 +1,11 @@
 //! Threads to name in a sentence: those blamed for own time, and those responsible for it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_critical_path::{Responsible, SignalCause, SignalSender};
 use wakepath_event::{Comm, HostIndex, Tid};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{Thread, ThreadIndex};
 
 use crate::{Evidence, Row, RowKey};
 
@@ -18,28 +18,59 @@ pub struct Doers {
     pub processes: BTreeSet<Tid>,
     /// The number of those threads.
     pub threads: usize,
+    /// The process with more than half of their time, if it is not the only one.
+    pub main: Option<Tid>,
+    /// They are processes that a single parent ran one after another.
+    pub in_turn: bool,
 }
 
-/// A row's threads without the window's own. Names with at most a twentieth of these threads' time are left out.
+/// Fewer processes one after another may be chance.
+const MIN_IN_TURN: usize = 3;
+
+/// A row's threads without the window's own; where these slept for others that tried, the trying threads. Names with at most a
+/// twentieth of the time are left out.
 pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
-    let asked = evidence.subject().comm;
-    let least = row.total_ns.saturating_sub(row.own_ns) / 20;
-    let of_others = |(name, ns): (&Comm, &u64)| {
-        let own = if *name == asked { row.own_ns } else { 0 };
-        let ns = ns.saturating_sub(own);
-        (ns > least).then_some((Reverse(ns), *name))
+    let users: Vec<(Comm, ThreadIndex, u64)> = match row.tried_for() {
+        Some(by) => by.iter().map(|by| (evidence.thread(*by).comm, *by, 1)).collect(),
+        None => row.users.iter().map(|(&(name, thread), ns)| (name, thread, *ns)).collect(),
     };
-    let mut names: Vec<_> = row.users.iter().filter_map(of_others).collect();
-    names.sort_unstable();
-    let names: Vec<Comm> = names.into_iter().map(|(_, name)| name).collect();
-    let others = row.threads.iter().filter(|thread| !evidence.is_asked(**thread));
-    let threads: Vec<_> =
-        others.map(|thread| evidence.thread(*thread)).filter(|thread| names.contains(&thread.comm)).collect();
+    let others = || users.iter().filter(|(_, thread, _)| !evidence.is_asked(*thread));
+    let mut times: BTreeMap<Comm, u64> = BTreeMap::new();
+    others().for_each(|(name, _, ns)| *times.entry(*name).or_default() += ns);
+    let least = times.values().sum::<u64>() / 20;
+    let mut names: Vec<_> = times.into_iter().filter(|(_, ns)| *ns > least).collect();
+    names.sort_unstable_by_key(|&(name, ns)| (Reverse(ns), name));
+    let names: Vec<Comm> = names.into_iter().map(|(name, _)| name).collect();
+    let mut threads = BTreeSet::new();
+    let mut processes: BTreeMap<Tid, u64> = BTreeMap::new();
+    for (_, thread, ns) in others().filter(|(name, ..)| names.contains(name)) {
+        threads.insert(*thread);
+        if let Some(process) = evidence.thread(*thread).tgid {
+            *processes.entry(process).or_default() += ns;
+        }
+    }
+    let all = processes.values().sum::<u64>();
+    let main = processes.iter().find(|(_, ns)| **ns > all / 2).map(|(process, _)| *process);
     Doers {
-        processes: threads.iter().filter_map(|thread| thread.tgid).collect(),
+        main: main.filter(|_| processes.len() > 1),
+        in_turn: are_in_turn(evidence, &threads),
+        processes: processes.into_keys().collect(),
         threads: threads.len(),
         names,
     }
+}
+
+/// Whether these are at least three processes of a single parent, each of which began when the one before had ended.
+fn are_in_turn(evidence: &Evidence<'_>, threads: &BTreeSet<ThreadIndex>) -> bool {
+    let graph = evidence.recorded.graph();
+    let mut all: Vec<&Thread> = threads.iter().map(|thread| graph.thread(*thread)).collect();
+    let parent = |thread: &Thread| thread.identity.as_ref().map(|identity| identity.parent);
+    let first = all.first().copied().and_then(parent);
+    all.sort_unstable_by_key(|thread| thread.first);
+    all.len() >= MIN_IN_TURN
+        && first.is_some()
+        && all.iter().all(|thread| thread.tgid() == Some(thread.tid()) && parent(thread) == first)
+        && all.windows(2).all(|pair| pair[0].exited.unwrap_or(pair[0].last) <= pair[1].first)
 }
 
 /// The threads responsible for a time, other than the window's own.
@@ -72,7 +103,7 @@ impl Who {
 
     /// Own threads with a row's activity, while the window's own thread waited for them.
     pub fn doers(evidence: &Evidence<'_>, doers: &Doers) -> Self {
-        let Doers { names, processes, threads } = doers.clone();
+        let Doers { names, processes, threads, .. } = doers.clone();
         Self { thread: None, names, processes, threads, host: evidence.remote_host(&evidence.subject()) }
     }
 
@@ -156,7 +187,7 @@ mod tests {
         for (_, row) in rows(&evidence) {
             whole.total_ns += row.total_ns;
             whole.own_ns += row.own_ns;
-            row.users.into_iter().for_each(|(name, ns)| *whole.users.entry(name).or_default() += ns);
+            row.users.into_iter().for_each(|(user, ns)| *whole.users.entry(user).or_default() += ns);
             whole.threads.extend(row.threads);
         }
         assert_eq!((whole.total_ns, whole.own_ns), (1255, 300));
@@ -217,7 +248,8 @@ mod tests {
         let evidence = story.evidence();
         let there = Some(HostIndex(1));
         assert_eq!(Who::thread(&evidence, own).host, there);
-        let doers = Doers { names: Vec::new(), processes: BTreeSet::new(), threads: 1 };
+        let doers =
+            Doers { names: Vec::new(), processes: BTreeSet::new(), threads: 1, main: None, in_turn: false };
         assert_eq!(Who::doers(&evidence, &doers).host, there);
         let host = |key, thread: Option<ThreadIndex>| {
             let row = Row { threads: thread.into_iter().collect(), ..Row::default() };

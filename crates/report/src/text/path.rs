@@ -152,13 +152,13 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
 
 /// The threads that ran: `worker-0 and worker-1 (2 threads)` for a pool, else the name that they share.
 fn runners(evidence: &Evidence<'_>, name: Comm, row: &Row) -> String {
-    let mut users: Vec<_> = row.users.iter().collect();
-    users.sort_by_key(|&(user, ns)| (Reverse(*ns), *user));
+    let mut users: Vec<_> = row.users_by_name().into_iter().collect();
+    users.sort_by_key(|&(user, ns)| (Reverse(ns), user));
     match &users[..] {
         [] => wording::threads_title(evidence, name, &row.threads),
-        [(only, _)] => wording::threads_title(evidence, **only, &row.threads),
+        [(only, _)] => wording::threads_title(evidence, *only, &row.threads),
         several => {
-            let names: Vec<String> = several.iter().map(|(user, _)| wording::named(**user)).collect();
+            let names: Vec<String> = several.iter().map(|(user, _)| wording::named(*user)).collect();
             format!("{} ({} threads)", wording::list(&names, 2), row.threads.len())
         }
     }

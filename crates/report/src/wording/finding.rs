@@ -430,9 +430,9 @@ fn in_calls(row: &Row) -> String {
 
 /// The own threads with a row's activity while the asked thread waited for them, and their verb: `inventory`,
 /// `was`; `cc1 (12 processes)`, `were`.
-fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -> (String, &'static str) {
+fn doers(evidence: &Evidence<'_>, of: &Doers) -> (String, &'static str) {
     const MAX_NAMED: usize = 2;
-    let threads = *threads;
+    let (Doers { names, processes, main, .. }, threads) = (of, of.threads);
     let asked = evidence.subject();
     let other_process = processes.iter().any(|process| Some(*process) != asked.tgid);
     let text = match (&names[..], processes.len(), threads) {
@@ -442,8 +442,14 @@ fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -
             (true, 1, _) => String::from("another process of its name"),
             (true, more, _) => format!("{more} other processes of its name"),
         },
-        ([name], 2.., _) => {
-            format!("{} ({} processes)", doers_title(evidence, *name, processes), processes.len())
+        ([name], 2.., _) if let Some(main) = main => {
+            let title = doers_title(evidence, *name, &BTreeSet::from([*main]));
+            let others = count(processes.len() as u64 - 1, "other process");
+            format!("{title} ({main}) and {others}")
+        }
+        ([name], several @ 2.., _) => {
+            let how = if of.in_turn { " one after another" } else { "" };
+            format!("{} ({several} processes{how})", doers_title(evidence, *name, processes))
         }
         ([name], _, 2..) => format!("{} ({threads} threads)", named(*name)),
         ([name], _, _) => match processes.first().filter(|_| other_process) {

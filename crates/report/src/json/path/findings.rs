@@ -312,9 +312,9 @@ impl<'a> Documents<'a> {
         };
         let between = row.sleep_loop.iter().flat_map(|of| &of.between);
         let samples = finding.ran.iter().filter(|(_, ran)| ran.total() > 0);
-        let mut users: Vec<_> = row.users.iter().collect();
-        users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
-        let user = |(user, ns): (&Comm, &u64)| UserJson { comm: text(user.bytes()), total_ns: *ns };
+        let mut users: Vec<_> = row.users_by_name().into_iter().collect();
+        users.sort_by_key(|(user, ns)| (std::cmp::Reverse(*ns), *user));
+        let user = |(user, ns): (Comm, u64)| UserJson { comm: text(user.bytes()), total_ns: ns };
         RowJson {
             code,
             what,
