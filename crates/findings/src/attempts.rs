@@ -54,9 +54,10 @@ impl<'a> Attempts<'a> {
         let identity =
             thread.identity.as_ref().filter(|identity| identity.tgid == thread.tid_at(sleep.from))?;
         let parent = recorded.leader(identity.parent, sleep.from)?;
-        let wait = self.interval(parent, sleep.from)?;
+        // At the sleep's end: with few CPUs, the parent comes to wait after the child has fallen asleep.
+        let wait = self.interval(parent, sleep.to.minus(1))?;
         let call = graph.wait(&wait)?.call?;
-        let is_for_child = Call::CHILD_WAITS.contains(&call.number) && thread.first <= sleep.from;
+        let is_for_child = Call::CHILD_WAITS.contains(&call.number);
         if !is_for_child || length(sleep).saturating_mul(3) < length(&wait).saturating_mul(2) {
             return None;
         }
