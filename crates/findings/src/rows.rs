@@ -22,11 +22,12 @@ use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, pool_fami
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::far_process::far_process;
+use crate::pauses::pauses;
 use crate::polling::{TriedBy, polling};
 use crate::sleep_loop::sleep_loop;
 use crate::{
-    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Polling, RowKey,
-    Sites, SleepLoop, ThreadName, Tried,
+    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Pauses, Polling,
+    RowKey, Sites, SleepLoop, ThreadName, Tried,
 };
 use classes::{Class, Sum, classes, classified};
 
@@ -68,6 +69,8 @@ pub struct Row {
     pub basis: BasisMix,
     /// The part in which own threads had the CPU, ns, and these threads; for waits for a CPU alone.
     pub behind_own: (u64, BTreeSet<ThreadIndex>),
+    /// The waits for its garbage collections, if it runs these.
+    pub pauses: Option<Pauses>,
     /// The silent process at the other end, if on this host and known; for the largest rows alone.
     pub far: Option<FarProcess>,
 }
@@ -130,6 +133,9 @@ pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     let mut rows = keyed(evidence, false);
     for (key, row) in rows.iter_mut().take(MAX_WITH_FAR_PROCESS) {
         row.far = far_process(evidence, key, row);
+    }
+    for (key, row) in &mut rows {
+        row.pauses = pauses(evidence, key);
     }
     rows
 }

@@ -166,8 +166,9 @@ mod tests {
     use super::*;
     use crate::rows;
     use crate::testing::{FUTEX, Story, call};
-    use wakepath_critical_path::{Cause, SegmentKind, Via};
-    use wakepath_event::SignalEffect;
+    use wakepath_clock::Stamp;
+    use wakepath_critical_path::{Cause, SegmentKind, Via, Window, active};
+    use wakepath_event::{EventKind, SignalEffect};
 
     #[test]
     fn the_doers_of_a_row_are_the_other_threads_with_a_twentieth_of_its_time() {
@@ -195,6 +196,85 @@ mod tests {
         let names = [&b"build"[..], b"app", b"link"].map(Comm::new);
         assert_eq!((found.names, found.threads), (names.to_vec(), 3));
         assert_eq!(found.processes, BTreeSet::from([10, 11, 13].map(Tid)));
+    }
+
+    /// The other process with most of the time, where `app` waited for processes that ran for these times.
+    fn main(times: &[u64]) -> Option<Tid> {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        for (tid, &ns) in (20..).zip(times) {
+            let other = story.thread(tid, 7, b"cc1", 7);
+            let wait = story.wait(ns, own, None, call(61, 0), Via::Wakeup, other);
+            story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        let evidence = story.evidence();
+        doers(&evidence, &rows(&evidence)[0].1).main
+    }
+
+    /// Whether processes that began and ended at these times, each with a parent, ran one after another.
+    fn in_turn(lives: &[(u64, u64, u32)]) -> bool {
+        let mut events: Vec<(u64, String)> = Vec::new();
+        for (tid, &(first, exited, parent)) in (20..).zip(lives) {
+            let cpu = tid % 2 + 1;
+            let born = format!(
+                "{first} c0 app fork P{tid} tid={tid} parent={parent}\n{first} c0 app waking P{tid} newborn\n\
+                 {first} c{cpu} idle switch P{tid}\n"
+            );
+            events.push((first, born));
+            events.push((exited, format!("{exited} c{cpu} P{tid} exit\n")));
+            events.push((exited + 2, format!("{} c{cpu} P{tid} switch idle dead\n", exited + 2)));
+        }
+        events.sort_by_key(|(at, _)| *at);
+        let mut trace =
+            String::from("thread app tid=7\n0 c0 idle switch app\n0 c1 idle started\n0 c2 idle started\n");
+        events.iter().for_each(|(_, event)| trace += event);
+        trace += "99 c0 app stopped\n";
+        let events = wakepath_scenario::text::parse(&trace).expect("a trace").events;
+        let recorded = wakepath_loaded::testing::read(&events);
+        let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(99) };
+        let path = active(&recorded.graph, window);
+        let (stacks, sampled) = Default::default();
+        let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
+        are_in_turn(&evidence, &(1..=lives.len() as u32).map(ThreadIndex).collect())
+    }
+
+    #[test]
+    fn the_main_process_has_more_than_half_of_their_time() {
+        assert_eq!(
+            [main(&[51, 49]), main(&[50, 50]), main(&[30, 60, 29])],
+            [Some(Tid(20)), None, Some(Tid(21))]
+        );
+        assert_eq!(main(&[100]), None, "the only one");
+    }
+
+    #[test]
+    fn three_processes_of_a_parent_ran_one_after_another_unless_two_overlap() {
+        // Its parent goes on before the last switch of a process that ended.
+        assert!(in_turn(&[(10, 20, 7), (20, 30, 7), (31, 40, 7)]));
+        assert!(!in_turn(&[(10, 20, 7), (20, 30, 7)]), "two may be chance");
+        assert!(!in_turn(&[(10, 20, 7), (19, 30, 7), (31, 40, 7)]), "they overlap");
+        assert!(!in_turn(&[(10, 20, 7), (20, 30, 7), (31, 40, 20)]), "another parent");
+    }
+
+    #[test]
+    fn a_process_that_ran_under_another_name_at_last_is_counted() {
+        // Names count as they were: the thread is `late` when the window ends.
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let child = story.thread(20, 7, b"app", 7);
+        story.add_at(90, EventKind::Rename { tid: Tid(20), comm: Comm::new(b"late") });
+        let wait = story.wait(100, own, None, call(61, 0), Via::Wakeup, child);
+        story.then(100, child, Some(wait), SegmentKind::Running, Cause::None);
+        let story = story.finish();
+        let evidence = story.evidence();
+        let rows = rows(&evidence);
+        let times: Vec<_> = rows.iter().map(|(key, row)| (key.clone(), row.total_ns)).collect();
+        let running = |name: &[u8]| RowKey::Running(Comm::new(name));
+        assert_eq!(times, [(running(b"app"), 90), (running(b"late"), 10)]);
+        let found = doers(&evidence, &rows[0].1);
+        assert_eq!((found.names, found.threads), (vec![Comm::new(b"app")], 1));
+        assert_eq!(found.processes, BTreeSet::from([Tid(20)]));
     }
 
     #[test]

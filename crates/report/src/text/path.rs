@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer, Question};
 use wakepath_event::Comm;
-use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
+use wakepath_findings::{
+    Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits, collects_garbage,
+};
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::deaths;
@@ -126,7 +128,7 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
         RowKey::Running(name) => {
-            let lead = if wording::collects_garbage(*name) { ":" } else { "" };
+            let lead = if collects_garbage(*name) { ":" } else { "" };
             text += &format!("{lead} {}{}", runners(evidence, *name, row), processes(row));
         }
         RowKey::Disk(..) => text = text.replacen("waiting for ", "", 1),
@@ -253,8 +255,9 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let others =
         parts(evidence, finding).into_iter().chain(reasons).chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
+    let pauses = finding.row.pauses.iter().map(wording::pauses_line);
     let lines: Vec<String> = match finding.key {
-        RowKey::Running(_) => samples.chain(others).chain(failed).collect(),
+        RowKey::Running(_) => pauses.chain(samples).chain(others).chain(failed).collect(),
         _ => far.into_iter().chain(failed).chain(others).chain(samples).collect(),
     };
     lines.into_iter().map(Line::from).collect()
@@ -382,6 +385,12 @@ mod tests {
                 story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
             }
             let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let is_collector = names[0].starts_with("GC");
+            assert_eq!(
+                screen.contains(" 2 collections kept java waiting for 80 ns\n"),
+                is_collector,
+                "{screen}"
+            );
             let sentence = screen.split("\n2026").next().map(|lines| lines.replace('\n', " "));
             let row = screen.lines().find_map(|line| Some(line.split_once("  running")?.1.trim().to_owned()));
             (sentence.and_then(|line| Some(line.split_once(": ")?.1.to_owned())), row)

@@ -7,9 +7,9 @@ use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, SignalEffect, Tid};
 use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, DiskUse, Doers, EndedBy, Evidence, Expected,
-    LargestPart, Leaf, PartKey, Row, RowKey, SleepLoop, ThreadKey, ThreadName,
+    LargestPart, Leaf, PartKey, Pauses, Row, RowKey, SleepLoop, ThreadKey, ThreadName, collects_garbage,
 };
-use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit, pool_family};
+use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::far_process;
@@ -18,7 +18,7 @@ use super::{
     call, comm, disk, endpoint, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name,
     on_host, polling_row, signal_sent, thread, unit,
 };
-use crate::units::count;
+use crate::units::{count, duration};
 
 /// Threads with a common name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 pub(super) fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
@@ -202,22 +202,6 @@ fn held_back(evidence: &Evidence<'_>, limit: &IoLimit) -> String {
 }
 
 /// Waits for a disk. If kernel threads took most of the time, the disk is not to blame for it.
-/// Whether a runtime gives this name to threads that only collect garbage: HotSpot and .NET do.
-pub fn collects_garbage(name: Comm) -> bool {
-    const NAMES: [&[u8]; 9] = [
-        b"GC Thread#",
-        b"G1 Conc#",
-        b"G1 Refine#",
-        b"G1 Main Marker",
-        b"ZWorker#",
-        b"ZWorkerYoung#",
-        b"ZWorkerOld#",
-        b".NET Server GC",
-        b".NET BGC",
-    ];
-    NAMES.contains(&pool_family(name).bytes())
-}
-
 fn disk_row(disk: &str, row: &Row) -> String {
     match row.is_mostly_in_kernel_threads() {
         true => format!("waiting in kernel threads before {disk}"),
@@ -413,6 +397,12 @@ fn sleeping(row: &Row) -> String {
     let Some(SleepLoop { between, .. }) = &row.sleep_loop else { return sleeping };
     let names: Vec<String> = between.iter().map(|name| named(*name)).collect();
     format!("{sleeping} between runs of {}", list(&names, 2))
+}
+
+/// A line under a row of garbage collections: `320 collections kept java waiting for 1.31 s`.
+pub fn pauses_line(of: &Pauses) -> String {
+    let names: Vec<String> = of.names.iter().map(|name| named(*name)).collect();
+    format!("{} kept {} waiting for {}", count(of.count, "collection"), list(&names, 2), duration(of.ns))
 }
 
 /// The calls in which a row's threads waited, without their objects: ` in fsync and fdatasync`.
