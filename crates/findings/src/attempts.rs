@@ -1,4 +1,4 @@
-//! The failed calls before sleeps: a thread's own, or those of its parent, which waits for it.
+//! The failed calls before sleeps: a thread's own, or its waiting parent's.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::Evidence;
 pub(crate) struct AttemptBefore {
     /// The call.
     pub id: AttemptId,
-    /// The thread that tried: the sleeping thread, or its parent.
+    /// The trying thread: the sleeping thread, or its parent.
     pub by: ThreadIndex,
     /// The tries since its last sleep.
     pub tries: u32,
@@ -24,7 +24,7 @@ pub(crate) struct AttemptBefore {
 /// Looks up a path's sleeps, in path order.
 pub(crate) struct Attempts<'a> {
     evidence: &'a Evidence<'a>,
-    /// By parent: the beginning of its last wait for a sleeping child, the tries until then, and those since the wait before.
+    /// By parent: its last wait's beginning, all tries before it, and the new tries.
     counted: HashMap<(AttemptId, ThreadIndex), (Stamp<Reference>, u32, u32)>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Attempts<'a> {
         own.or_else(|| self.by_parent(index, &wait))
     }
 
-    /// The parent's failed call before it began to wait for a child that did little but sleep: a script sleeps in a process.
+    /// The parent's failed call before its wait for a child doing little but sleep: a script sleeps in a process.
     fn by_parent(&mut self, sleeper: ThreadIndex, sleep: &StateInterval) -> Option<AttemptBefore> {
         let recorded = self.evidence.recorded;
         let graph = recorded.graph();
@@ -80,7 +80,7 @@ impl<'a> Attempts<'a> {
         recorded.failed_calls().before(tid, Stamp::from_ns(at.ns()))
     }
 
-    /// The state of a thread in which a segment begins: the window or a wait above may cut the segment.
+    /// A thread's state at `at`: the window or a wait above may cut a segment.
     fn interval(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StateInterval> {
         let intervals = self.evidence.recorded.graph().state_intervals(thread);
         intervals.get(intervals.find(at))

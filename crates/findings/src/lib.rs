@@ -54,7 +54,7 @@ pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
 };
 pub use path_findings::{Finding, PathFindings};
-pub use pauses::{Pauses, collects_garbage};
+pub use pauses::Pauses;
 pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
 pub use scheduling::{Behind, Confined, CpuReasons, Standing};

@@ -1,7 +1,7 @@
 //! Garbage collections for which threads waited.
 //!
-//! A collection is more than its threads' running time: they wait for a CPU, and other threads of the runtime prepare it. What the
-//! program loses is the whole wait of the thread that needed memory.
+//! A collection is more than its threads' running time: they wait for a CPU, and the runtime's other threads prepare it. The
+//! program loses the whole wait in which a thread needs memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::rows::segments_in_row;
 use crate::{Evidence, RowKey};
 
 /// Whether a runtime gives this name to threads that only collect garbage: HotSpot and .NET do.
-pub fn collects_garbage(name: Comm) -> bool {
+pub(crate) fn collects_garbage(name: Comm) -> bool {
     const NAMES: [&[u8]; 9] = [
         b"GC Thread#",
         b"G1 Conc#",
@@ -28,7 +28,7 @@ pub fn collects_garbage(name: Comm) -> bool {
     NAMES.contains(&pool_family(name).bytes())
 }
 
-/// Whether a runtime's thread runs collections for others, among other work: HotSpot's does.
+/// Whether a runtime's thread runs collections for others, among its work: HotSpot's does.
 fn runs_collections(name: Comm) -> bool {
     name.bytes() == b"VM Thread" || collects_garbage(name)
 }
@@ -44,9 +44,9 @@ pub struct Pauses {
     pub names: Vec<Comm>,
 }
 
-/// The waits for the collections in a row; `None` for other rows, and if no thread waited for one.
+/// The waits for the collections in a row; `None` for other rows, and without such a wait.
 pub(crate) fn pauses(evidence: &Evidence<'_>, key: &RowKey) -> Option<Pauses> {
-    if !matches!(key, RowKey::Running(name) if collects_garbage(*name)) {
+    if !key.is_garbage_collection() {
         return None;
     }
     let mut waits: BTreeSet<WaitId> = BTreeSet::new();
@@ -69,7 +69,7 @@ pub(crate) fn pauses(evidence: &Evidence<'_>, key: &RowKey) -> Option<Pauses> {
     (sum > 0).then_some(Pauses { count, ns: sum, names })
 }
 
-/// The innermost wait above, of a thread that needs a collection and does not run it.
+/// The innermost wait above by a thread needing a collection.
 fn pause(evidence: &Evidence<'_>, parent: Option<WaitId>) -> Option<WaitId> {
     std::iter::successors(parent, |id| evidence.wait(*id)?.parent).find(|id| {
         evidence.wait(*id).is_some_and(|wait| !runs_collections(evidence.thread(wait.thread).comm))
@@ -109,7 +109,7 @@ mod tests {
     fn a_pause_is_the_whole_wait_of_the_thread_that_needs_the_collection() {
         let pauses = |ns, name: &[u8]| Some(Pauses { count: 2, ns, names: vec![Comm::new(name)] });
         assert_eq!(found(b"VM Thread", b"GC Thread#0"), pauses(140, b"worker"));
-        // The runtime's thread is one of the program's own: it needs the collection.
+        // The program's own thread: it needs the collection.
         assert_eq!(found(b"other", b"GC Thread#0"), pauses(110, b"other"));
         assert_eq!(found(b"VM Thread", b"helper"), None, "no collector");
     }

@@ -26,7 +26,7 @@ pub struct Polling {
     pub attempt: Attempt,
     /// The processes seen holding the lock.
     pub holders: BTreeSet<Tid>,
-    /// The trying threads: those that slept, or their parents, which waited for them.
+    /// The trying threads: the sleeping threads, or their waiting parents.
     pub by: BTreeSet<ThreadIndex>,
     /// The sleeps behind it, and its tries.
     pub tried: Tried,
@@ -113,7 +113,7 @@ impl Row {
         }
     }
 
-    /// The threads that tried before most of the row's sleeps and most of its time, if others slept for them.
+    /// The threads trying before most of the row's sleeps and most of its time, if others slept for them.
     pub fn tried_for(&self) -> Option<&BTreeSet<ThreadIndex>> {
         Some(&self.main_polling()?.by).filter(|by| by.is_disjoint(&self.threads))
     }

@@ -61,7 +61,7 @@ pub struct Row {
     pub processes: BTreeSet<Tid>,
     /// The threads.
     pub threads: BTreeSet<ThreadIndex>,
-    /// The threads that lost this time, by the name that each had then, ns.
+    /// The losing threads, each by its name then, ns.
     pub users: BTreeMap<(Comm, ThreadIndex), u64>,
     /// The number of separate stretches.
     pub stretches: u64,
@@ -82,7 +82,7 @@ impl Row {
         (*ns > self.total_ns / 2).then_some(threads.len())
     }
 
-    /// The time by the name of the thread that lost it, ns.
+    /// The time by the losing thread's name, ns.
     pub fn users_by_name(&self) -> BTreeMap<Comm, u64> {
         let mut names = BTreeMap::new();
         self.users.iter().for_each(|((name, _), ns)| *names.entry(*name).or_default() += ns);

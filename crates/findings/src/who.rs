@@ -18,17 +18,17 @@ pub struct Doers {
     pub processes: BTreeSet<Tid>,
     /// The number of those threads.
     pub threads: usize,
-    /// The process with more than half of their time, if it is not the only one.
+    /// The process with more than half their time, if there are others.
     pub main: Option<Tid>,
-    /// They are processes that a single parent ran one after another.
+    /// A single parent ran these processes in turn.
     pub in_turn: bool,
 }
 
-/// Fewer processes one after another may be chance.
+/// Fewer processes in turn may be chance.
 const MIN_IN_TURN: usize = 3;
 
-/// A row's threads without the window's own; where these slept for others that tried, the trying threads. Names with at most a
-/// twentieth of the time are left out.
+/// A row's threads without the window's own; where they slept for trying threads, the latter. Names with at most a twentieth of
+/// the time are left out.
 pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
     let users: Vec<(Comm, ThreadIndex, u64)> = match row.tried_for() {
         Some(by) => by.iter().map(|by| (evidence.thread(*by).comm, *by, 1)).collect(),
@@ -60,7 +60,7 @@ pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
     }
 }
 
-/// Whether these are at least three processes of a single parent, each of which began when the one before had ended.
+/// Whether a single parent ran these at least three processes, each begun behind the last end.
 fn are_in_turn(evidence: &Evidence<'_>, threads: &BTreeSet<ThreadIndex>) -> bool {
     let graph = evidence.recorded.graph();
     let mut all: Vec<&Thread> = threads.iter().map(|thread| graph.thread(*thread)).collect();
@@ -212,7 +212,7 @@ mod tests {
         doers(&evidence, &rows(&evidence)[0].1).main
     }
 
-    /// Whether processes that began and ended at these times, each with a parent, ran one after another.
+    /// Whether processes that began and ended at these times, each with a parent, ran in turn.
     fn in_turn(lives: &[(u64, u64, u32)]) -> bool {
         let mut events: Vec<(u64, String)> = Vec::new();
         for (tid, &(first, exited, parent)) in (20..).zip(lives) {

@@ -313,7 +313,7 @@ fn a_scripts_tries_explain_its_sleeps_in_other_processes() {
         // The script counts on, since no sleep of its own ended.
         assert_eq!(told_of_script(&[&one, &two, &three], 90, late), [(3, 3)]);
         assert_eq!(told_of_script(&[&one, &three, &five], 90, late), [(3, 5)]);
-        // A count that begins anew is one of new tries.
+        // A count beginning anew has new tries.
         assert_eq!(told_of_script(&[&three, &one, &two], 90, late), [(3, 5)]);
         assert_eq!(told_of_script(&["", "", ""], 90, late), []);
     }

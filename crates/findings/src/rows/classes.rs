@@ -35,7 +35,7 @@ pub struct Class {
     pub own_call: Option<CallKey>,
     /// The code site where that wait began, if known.
     pub own_site: Option<SiteId>,
-    /// The call that failed before the wait, if a timer ended the wait, and the thread that tried.
+    /// The call failing before the wait, if a timer ended the wait, and the trying thread.
     pub attempt: Option<(AttemptId, ThreadIndex)>,
     /// In a call's time: the thread that ended the enclosing wait of the calling thread.
     pub ender: Option<Ender>,

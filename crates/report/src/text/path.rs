@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer, Question};
 use wakepath_event::Comm;
-use wakepath_findings::{
-    Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits, collects_garbage,
-};
+use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
 use wakepath_loaded::{CallName, Object, call_name};
 
 use super::deaths;
@@ -128,7 +126,7 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
         RowKey::Running(name) => {
-            let lead = if collects_garbage(*name) { ":" } else { "" };
+            let lead = if key.is_garbage_collection() { ":" } else { "" };
             text += &format!("{lead} {}{}", runners(evidence, *name, row), processes(row));
         }
         RowKey::Disk(..) => text = text.replacen("waiting for ", "", 1),

@@ -7,7 +7,7 @@ use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, SignalEffect, Tid};
 use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, DiskUse, Doers, EndedBy, Evidence, Expected,
-    LargestPart, Leaf, PartKey, Pauses, Row, RowKey, SleepLoop, ThreadKey, ThreadName, collects_garbage,
+    LargestPart, Leaf, PartKey, Pauses, Row, RowKey, SleepLoop, ThreadKey, ThreadName,
 };
 use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
@@ -221,7 +221,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
     let fixed = |code, words: &str| (code, String::from(words));
     match key {
         RowKey::Caller => fixed("caller", "running"),
-        RowKey::Running(name) if collects_garbage(*name) => fixed("running", "running a garbage collection"),
+        RowKey::Running(_) if key.is_garbage_collection() => fixed("running", "running a garbage collection"),
         RowKey::Running(_) => fixed("running", "running"),
         RowKey::Interrupts => fixed("interrupts", "interrupted"),
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
