@@ -51,9 +51,7 @@ impl<'a> Attempts<'a> {
         let recorded = self.evidence.recorded;
         let graph = recorded.graph();
         let thread = graph.thread(sleeper);
-        let identity =
-            thread.identity.as_ref().filter(|identity| identity.tgid == thread.tid_at(sleep.from))?;
-        let parent = recorded.leader(identity.parent, sleep.from)?;
+        let parent = recorded.leader(thread.identity.as_ref()?.parent, sleep.from)?;
         // At the sleep's end: with few CPUs, the parent comes to wait after the child has fallen asleep.
         let wait = self.interval(parent, sleep.to.minus(1))?;
         let call = graph.wait(&wait)?.call?;

@@ -55,10 +55,6 @@ pub(crate) fn pauses(evidence: &Evidence<'_>, key: &RowKey) -> Option<Pauses> {
     let (mut count, mut sum) = (0, 0);
     for id in &waits {
         let Some(wait) = evidence.wait(*id) else { continue };
-        let mut above = std::iter::successors(wait.parent, |id| evidence.wait(*id)?.parent);
-        if above.any(|above| waits.contains(&above)) {
-            continue;
-        }
         let ns = wait.to.since(wait.from);
         (count, sum) = (count + u64::from(!wait.goes_on), sum + ns);
         *names.entry(evidence.thread(wait.thread).comm).or_default() += ns;

@@ -69,7 +69,7 @@ fn are_in_turn(evidence: &Evidence<'_>, threads: &BTreeSet<ThreadIndex>) -> bool
     all.sort_unstable_by_key(|thread| thread.first);
     all.len() >= MIN_IN_TURN
         && first.is_some()
-        && all.iter().all(|thread| thread.tgid() == Some(thread.tid()) && parent(thread) == first)
+        && all.iter().all(|thread| parent(thread) == first)
         && all.windows(2).all(|pair| pair[0].exited.unwrap_or(pair[0].last) <= pair[1].first)
 }
 
@@ -272,6 +272,8 @@ mod tests {
         let times: Vec<_> = rows.iter().map(|(key, row)| (key.clone(), row.total_ns)).collect();
         let running = |name: &[u8]| RowKey::Running(Comm::new(name));
         assert_eq!(times, [(running(b"app"), 90), (running(b"late"), 10)]);
+        let headline = crate::headline::headline(&evidence, &rows, crate::LastWaits::default());
+        assert_eq!(headline.largest.map(|part| part.ns), Some(90));
         let found = doers(&evidence, &rows[0].1);
         assert_eq!((found.names, found.threads), (vec![Comm::new(b"app")], 1));
         assert_eq!(found.processes, BTreeSet::from([Tid(20)]));

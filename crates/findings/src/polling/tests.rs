@@ -56,6 +56,7 @@ const OPEN: &str = "257 2 path=/etc/app.conf";
 /// For each failed call, the sleeps behind it and whether it explains the row.
 fn told(failures: &[&str]) -> Vec<(u32, u64, bool)> {
     let row = row(&sleeps(failures), (0, 110 * failures.len() as u64));
+    assert_eq!(row.tried_for(), None, "it sleeps itself");
     row.polling.iter().map(|polling| (polling.attempt.call, polling.tried.sleeps, polling.explains)).collect()
 }
 
@@ -358,4 +359,43 @@ fn a_script_that_tries_is_named_in_place_of_its_sleeping_processes() {
         );
         assert_eq!(found.headline.through, None, "the sentence has the script");
     });
+}
+
+#[test]
+fn a_parents_own_sleep_and_the_same_sleep_twice_are_no_other_sleeps_of_a_child() {
+    let tries: Vec<String> = (1..=3).map(|tries| format!("{ACCESS} tries={tries}")).collect();
+    let tries: Vec<&str> = tries.iter().map(String::as_str).collect();
+    let before = |trace: &str| {
+        let recorded = recorded(trace);
+        let [from, to] = [0, 400].map(Stamp::from_ns);
+        let window = Window { thread: ThreadIndex(1), from, to };
+        let path = active_by(recorded.graph(), window, Timeouts::AsTheyAre);
+        let (stacks, sampled) = Default::default();
+        let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
+        let mut attempts = crate::attempts::Attempts::new(&evidence);
+        let sleeps = path.segments().filter(|segment| segment.kind == SegmentKind::Timer);
+        let found: Vec<_> = sleeps.map(|sleep| [0; 2].map(|_| attempts.before(sleep))).collect();
+        assert!(found.iter().all(|[first, again]| first == again), "{found:?}");
+        found.iter().filter(|[first, _]| first.is_some()).count()
+    };
+    let trace = script(&tries, 90, false);
+    assert_eq!(before(&trace), 3);
+    // A parent with a time-out of its own sleeps itself.
+    let itself =
+        trace.replace("script switch idle blocked call=61:0", "script switch idle blocked call=7:0x1000");
+    assert_eq!(before(&itself), 0);
+}
+
+#[test]
+fn a_spin_before_a_programs_start_is_the_old_programs() {
+    let trace = "thread app tid=7
+        0 c0 idle switch app
+        90000000 c0 app spin 3 9 from=10000000 count=500
+        100000000 c0 app rename app late
+        200000000 c0 app stopped";
+    let told = found(trace, 0, (0, 200 * MS), |found| {
+        let rows = found.rows.iter().filter(|finding| finding.key == RowKey::Running(Comm::new(b"app")));
+        rows.flat_map(|finding| &finding.spins).map(|spin| spin.count).collect::<Vec<_>>()
+    });
+    assert_eq!(told, [500]);
 }

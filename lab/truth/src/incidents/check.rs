@@ -392,6 +392,7 @@ mod tests {
                 "sh was killed; its 2.02 s were mostly waiting for cc1 (2 processes), which were running",
                 "sh was killed; mostly waiting for cc1 (2 processes), which were running",
             ),
+            ("app took 1.01 s: mostly running; 2 files were locked", "mostly running; 2 files were locked"),
             ("sh was killed; the largest part of its 2.02 s: running", "sh was killed; running"),
         ];
         for (headline, answer) in rows {
