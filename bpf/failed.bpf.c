@@ -6,7 +6,7 @@
  * 1. Other threads return at once, and so does a 32-bit call.
  * 2. The last failed call is kept in the thread's storage, with its object. failed.bpf.h records it at the next sleep.
  *    Kept too: a success by which the caller learns only: a process still runs (kill with signal 0, wait4 without an ended child).
- * 3. It is forgotten where the same call succeeds, and where a time-out ends a wait.
+ * 3. It is forgotten where the same call succeeds, and where a time-out ends a wait. A failure that no wait mends is no try.
  * 4. Calls failing 1000 times a second are counted by number and error, and recorded each tenth of a second.
  */
 #include "calls.bpf.h"
@@ -179,6 +179,17 @@ static __always_inline __u32 operation_of(const struct pt_regs *regs, __u32 call
 		return regs->dx;
 	}
 	return 0;
+}
+
+/* Whether a call with a path took its descriptor alone, as fstat does: it is no other try of a call with a path. */
+static __noinline bool asks_for_descriptor(const struct pt_regs *regs, __u32 call)
+{
+	__u32 argument = path_argument(call);
+	char first = 0;
+
+	if (!argument)
+		return false;
+	return bpf_probe_read_user(&first, 1, (void *)path_address(regs, argument)) || !first;
 }
 
 static __always_inline enum rank rank_of(__u32 call, __u32 operation)
@@ -389,7 +400,8 @@ static __always_inline int call_returned(struct pt_regs *regs, long result)
 		return 0;
 	}
 	if (!is_error) {
-		if (number == kept->last.call && operation_of(regs, number) == kept->last.operation)
+		if (number == kept->last.call && operation_of(regs, number) == kept->last.operation &&
+		    !asks_for_descriptor(regs, number))
 			kept->rank = RANK_NONE;
 		kept->last.later++;
 		if (number == SYS_getsockopt)
@@ -402,6 +414,10 @@ static __always_inline int call_returned(struct pt_regs *regs, long result)
 		return 0;
 	}
 	count_failure(kept, number, error, task->pid);
+	if (fails_for_good(error)) {
+		kept->last.later++;
+		return 0;
+	}
 	keep_with_object(kept, regs, task, number, error);
 	return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Each thread's last failed call, kept in the thread's storage by failed.bpf.c. It is recorded where a call with a time-out takes the
- * thread off its CPU: a sleep between two tries has no cause, the failed try has.
+ * thread off its CPU: a sleep between two tries has no cause, the failed try has. It is also recorded where the thread waits for
+ * a child: a script sleeps in another process.
  */
 #ifndef WAKEPATH_FAILED_H
 #define WAKEPATH_FAILED_H
 
+#include "attempt.h"
 #include "current.bpf.h"
 
 __weak const volatile bool record_failed_calls = false;
@@ -87,12 +89,15 @@ static __always_inline void write_failed_call(struct wp_ring *ring, struct task_
 {
 	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
 	struct wp_failed_call *r;
+	struct pt_regs *regs;
 
 	if (!kept || !kept->rank || is_32_bit(prev))
 		return;
-	if (!has_timeout((struct pt_regs *)bpf_task_pt_regs(prev)))
+	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	if (has_timeout(regs))
+		kept->is_asleep = 1;
+	else if (!waits_for_child(regs->orig_ax, regs->dx, regs->r10))
 		return;
-	kept->is_asleep = 1;
 	if (kept->last.later > MAX_LATER)
 		return;
 	r = ring_reserve(ring, sched_ring_mask);

@@ -5,7 +5,7 @@
 // who: GC
 // says: garbage collection
 // short: running
-// json: rows text~garbage collection
+// json: rows text~garbage sum=paused_ns
 // twin: garbage collection
 import java.lang.management.*;
 import java.nio.file.*;

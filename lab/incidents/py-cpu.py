@@ -5,6 +5,7 @@
 # says: running
 # short: running
 # json: contributors kind=running comm=python3
+# known: samples have the interpreter's functions; only `drill python:` reads Python's own
 import itertools, os, time
 open("/proc/self/comm", "w").write("python3")
 twin = "TWIN" in os.environ

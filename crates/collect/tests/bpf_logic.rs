@@ -1,5 +1,5 @@
 //! BPF programs' decisions that a live test cannot bring about at will, compiled for the host: which descriptor ended
-//! a wait in `epoll_wait`, and which waits are page faults.
+//! a wait in `epoll_wait`, which waits are page faults, and which failed calls are tries.
 
 use std::path::Path;
 use std::process::Command;
@@ -166,6 +166,25 @@ const FAULTS: &str = r#"
     }
 "#;
 
+const ATTEMPTS: &str = r#"
+    #include "attempt.h"
+
+    int main(void)
+    {
+        const unsigned tries[] = {1, 2, 3, 4, 6, 11, 13, 16, 17, 20, 28, 91, 98, 99, 105, 107, 110, 111};
+        const unsigned for_good[] = {9, 10, 14, 22, 25, 29, 34, 36, 38, 61, 88, 92, 93, 94, 95, 96, 97, 106};
+
+        for (int i = 0; i < sizeof(tries) / sizeof(*tries); i++)
+            assert(!fails_for_good(tries[i]));
+        for (int i = 0; i < sizeof(for_good) / sizeof(*for_good); i++)
+            assert(fails_for_good(for_good[i]));
+        /* wait4 has its options in the third argument, waitid in the fourth; WNOHANG is 1. */
+        assert(waits_for_child(61, 0, 1) && waits_for_child(61, 2, 1) && !waits_for_child(61, 3, 0));
+        assert(waits_for_child(247, 1, 4) && !waits_for_child(247, 0, 5));
+        assert(!waits_for_child(230, 0, 0) && !waits_for_child(0, 0, 0));
+    }
+"#;
+
 /// Compiles and runs a program whose assertions must hold.
 fn check(name: &str, main: &str) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -187,6 +206,11 @@ fn check(name: &str, main: &str) {
 #[test]
 fn the_newest_ready_descriptor_is_found_for_the_first_thread_in_the_queue_alone() {
     check("epoll", EPOLL);
+}
+
+#[test]
+fn a_failure_that_no_wait_mends_is_no_try_and_a_parent_waits_for_a_child() {
+    check("attempts", ATTEMPTS);
 }
 
 #[test]

@@ -34,19 +34,7 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
     let mut sums: HashMap<_, Contributor> = HashMap::new();
     for segment in &path.segments {
         let call = segment.call.map(|call| call.number);
-        let mut from = segment.from;
-        while from < segment.to {
-            let (comm, to) = match segment.thread {
-                None => (Comm::default(), segment.to),
-                Some(thread) => {
-                    let row = graph.thread(thread);
-                    let next = row.names.partition_point(|&(at, _)| at <= from);
-                    // A thread has its first name from the start.
-                    let change = row.names.get(next).filter(|_| next > 0).map_or(segment.to, |&(at, _)| at);
-                    (row.name_at(from), change.min(segment.to))
-                }
-            };
-            debug_assert!(from < to, "a name has a time");
+        for (comm, from, to) in segment.names(graph) {
             let sum = sums
                 .entry((segment.thread, comm, segment.kind, Responsible::from(&segment.cause), call))
                 .or_insert_with(|| Contributor {
@@ -60,7 +48,6 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
                 });
             sum.total_ns += to.since(from);
             sum.segments += 1;
-            from = to;
         }
     }
     let mut all: Vec<_> = sums.into_iter().collect();

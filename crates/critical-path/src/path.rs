@@ -1,7 +1,7 @@
 //! The path as data, which every view (text, JSON, Perfetto) shows.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockRequest, Call, CgroupId, Context, FlowId, SignalEffect, Softirq};
+use wakepath_event::{BlockRequest, Call, CgroupId, Comm, Context, FlowId, SignalEffect, Softirq};
 use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, ThreadIndex, TimerPurpose, WakeUp};
 
 use crate::Problem;
@@ -170,6 +170,16 @@ pub struct Segment {
     pub basis: Basis,
     /// An earlier segment, under another wait above, has the beginning of the thread's wait.
     pub goes_on: bool,
+}
+
+impl Segment {
+    /// The stretches with a single name of the thread each, in order: the name, and the stretch. A program's start changes the
+    /// name without a task switch.
+    pub fn names(&self, graph: &Graph) -> impl Iterator<Item = (Comm, Stamp<Reference>, Stamp<Reference>)> {
+        let named = self.thread.map(|thread| graph.thread(thread).names_within(self.from, self.to));
+        let nameless = named.is_none().then_some((Comm::default(), self.from, self.to));
+        named.into_iter().flatten().chain(nameless)
+    }
 }
 
 /// A wait explained by another thread's activity, clipped to the window and the waits above.

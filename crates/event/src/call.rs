@@ -38,6 +38,9 @@ impl Call {
     /// `nanosleep` and `clock_nanosleep`, which wait only for their timer.
     pub const SLEEPS: [u32; 2] = [35, 230];
 
+    /// `wait4` and `waitid`, which wait for a child's end.
+    pub const CHILD_WAITS: [u32; 2] = [61, 247];
+
     /// `epoll_wait`, `epoll_pwait` and `epoll_pwait2`, which wait for any descriptor in a set kept by the kernel.
     pub const EPOLLS: [u32; 3] = [232, 281, 441];
 

@@ -46,7 +46,16 @@ pub(crate) fn chain(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], part: &Larg
     });
     debug_assert!(total <= row.total_ns, "a row has its segments' time");
     let (node, ns) = times.into_iter().max_by_key(|&(node, ns)| (ns, Reverse(node)))?;
-    (ns >= total - ns).then(|| chains.links(node)).flatten()
+    let mut chain = (ns >= total - ns).then(|| chains.links(node)).flatten()?;
+    // The sentence has the script that slept in other processes.
+    let is_named = |link: &ThreadIndex| match &part.blames {
+        Blames::Doers(doers) => {
+            evidence.thread(*link).tgid.is_some_and(|tgid| doers.processes.contains(&tgid))
+        }
+        _ => false,
+    };
+    chain.links.pop_if(|link| is_named(link));
+    (!chain.links.is_empty()).then_some(chain)
 }
 
 /// The end of a chain, if the sentence names it already.

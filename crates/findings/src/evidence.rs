@@ -4,8 +4,8 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, Responsible, Segment, SegmentKind, Wait, WaitId};
 use wakepath_event::{CgroupId, Comm, FlowId, HostIndex, Tid};
 use wakepath_loaded::{
-    AttemptId, CallKey, CallName, Endpoint, IoLimit, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo,
-    UnitLimit, worker_family,
+    CallKey, CallName, Endpoint, IoLimit, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
+    worker_family,
 };
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
@@ -149,23 +149,6 @@ impl<'a> Evidence<'a> {
     /// A system call with its object.
     pub(crate) fn spell(&self, call: CallKey) -> CallName {
         self.recorded.names().spell(call)
-    }
-
-    /// The failed call before a sleep, and the number of its tries; `None` for other segments, and if no call failed.
-    pub(crate) fn attempt(&self, segment: &Segment) -> Option<(AttemptId, u32)> {
-        let index = segment.thread.filter(|_| segment.kind == SegmentKind::Timer)?;
-        let failed = self.recorded.failed_calls();
-        if failed.has_no_attempts() {
-            return None;
-        }
-        let thread = self.recorded.graph().thread(index);
-        let before = |at: Stamp<_>| failed.before(thread.tid_at(at), Stamp::from_ns(at.ns()));
-        // A segment begins within its wait, where the window or a wait above does.
-        let around = || {
-            let intervals = self.recorded.graph().state_intervals(index);
-            intervals.get(intervals.find(segment.from)).and_then(|wait| before(wait.from))
-        };
-        before(segment.from).or_else(around)
     }
 
     /// Samples of running threads: the thread, its name then, the site, and the number of samples.

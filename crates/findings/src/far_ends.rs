@@ -169,9 +169,7 @@ fn only_process(recorded: &Recorded, open: &[Hang], wait: &OpenEnd, at: Stamp<Re
 }
 
 pub(crate) fn waits_for_children(hang: &Hang) -> bool {
-    const WAIT4: u32 = 61;
-    const WAITID: u32 = 247;
-    hang.call.is_some_and(|call| [WAIT4, WAITID].contains(&call.number))
+    hang.call.is_some_and(|call| Call::CHILD_WAITS.contains(&call.number))
 }
 
 /// The processes able to end a wait; `None` if none are known.

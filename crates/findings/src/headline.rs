@@ -168,6 +168,10 @@ fn blames(evidence: &Evidence<'_>, key: &RowKey, row: &Row, by_others: bool) -> 
     };
     match awaited(evidence).filter(is_awaited) {
         Some(awaited) => Blames::Awaited(awaited),
+        // A script tries, and sleeps in another process: it is to be named.
+        None if by_others && row.tried_for().is_some_and(|by| by.iter().all(|by| evidence.is_asked(*by))) => {
+            Blames::Key
+        }
         None if by_others => Blames::Doers(doers(evidence, row)),
         None => Blames::Key,
     }

@@ -5,6 +5,8 @@ use wakepath_event::{Call, Comm, HostIndex};
 use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
+use crate::pauses::collects_garbage;
+
 /// All threads with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadName {
@@ -119,6 +121,11 @@ pub enum RowKey {
 }
 
 impl RowKey {
+    /// Whether it is the running time of threads that only collect garbage.
+    pub fn is_garbage_collection(&self) -> bool {
+        matches!(self, Self::Running(name) if collects_garbage(*name))
+    }
+
     /// Whether the key is an activity of own threads. If these are not the window's own thread, that thread waited
     /// for them. Other keys are things for which the window's own thread waited, itself or through others.
     pub const fn is_of_doers(&self) -> bool {

@@ -4,6 +4,7 @@
 //! which step leads further. A finding knows no question, holds no sentence and is never serialised: the engine
 //! hands findings out, and the views word them.
 
+mod attempts;
 mod basis;
 mod calls_findings;
 mod causes;
@@ -21,6 +22,7 @@ mod left_alone;
 mod method;
 mod open_waits;
 mod path_findings;
+mod pauses;
 mod polling;
 mod rows;
 mod scheduling;
@@ -55,6 +57,7 @@ pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
 };
 pub use path_findings::{Finding, PathFindings};
+pub use pauses::Pauses;
 pub use polling::{Polling, Spinning, Tried};
 pub use rows::{End, Row, Waits, rows};
 pub use scheduling::{Behind, Confined, CpuReasons, Standing};

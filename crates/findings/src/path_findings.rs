@@ -97,7 +97,7 @@ fn shown(rows: &[(RowKey, Row)], window_ns: u64) -> usize {
 impl Finding {
     fn new(evidence: &Evidence<'_>, spins: &Spins, key: RowKey, row: Row) -> Self {
         let names: BTreeSet<Comm> = match &key {
-            RowKey::Running(_) => row.users.keys().copied().collect(),
+            RowKey::Running(_) => row.users.keys().map(|(name, _)| *name).collect(),
             RowKey::Process(..) => {
                 let ran = evidence.ran().filter(|(thread, ..)| row.threads.contains(thread));
                 ran.map(|(_, comm, ..)| comm).collect()
@@ -107,9 +107,8 @@ impl Finding {
         let samples = |comm| evidence.samples(comm, |thread| row.threads.contains(&thread));
         let ran = names.into_iter().map(|comm| (comm, samples(comm))).collect();
         let subject = evidence.subject().comm;
-        let is_told = row.users.keys().any(|user| *user != subject);
-        let mut lost_by: Vec<_> =
-            row.users.iter().filter(|_| is_told).map(|(user, ns)| (*user, *ns)).collect();
+        let is_told = row.users.keys().any(|(name, _)| *name != subject);
+        let mut lost_by: Vec<_> = row.users_by_name().into_iter().filter(|_| is_told).collect();
         lost_by.sort_by_key(|(user, ns)| (Reverse(*ns), *user));
         let spins = spins.in_row(&key, &row);
         let cpu = match key {

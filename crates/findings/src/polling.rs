@@ -1,6 +1,6 @@
 //! Failures behind sleeping and running time: a call failing before each sleep, and calls failing in quick succession.
 //!
-//! A sleep between two tries has no cause; the failed try has. But a thread may also sleep for its own reasons behind an
+//! A sleep between two tries has no cause; the failed try has, also where a script tries and sleeps in another process. But a thread may also sleep for its own reasons behind an
 //! unrelated failure. So a failure counts only for a thread that slept behind it at least twice, and explains a row only if
 //! it came before two thirds of the row's sleeps. The recorder leaves out failures behind which many calls returned, and
 //! failures before an earlier sleep.
@@ -26,14 +26,16 @@ pub struct Polling {
     pub attempt: Attempt,
     /// The processes seen holding the lock.
     pub holders: BTreeSet<Tid>,
+    /// The trying threads: the sleeping threads, or their waiting parents.
+    pub by: BTreeSet<ThreadIndex>,
     /// The sleeps behind it, and its tries.
     pub tried: Tried,
     /// It came before two thirds of the row's sleeps.
     pub explains: bool,
 }
 
-/// A row's sleeps behind failed calls, by call and thread.
-pub(crate) type Attempts = BTreeMap<(AttemptId, ThreadIndex), Tried>;
+/// A row's sleeps behind failed calls, by call and trying thread.
+pub(crate) type TriedBy = BTreeMap<(AttemptId, ThreadIndex), Tried>;
 
 /// Sleeps behind failed tries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Tried {
 type Failure<'a> = (u32, u32, u32, &'a AttemptObject);
 
 /// The calls failing before a row's sleeps, most time first; `sleeps` is the number of all its sleeps.
-pub(crate) fn polling(failed: &FailedCalls, attempts: &Attempts, sleeps: u64) -> Vec<Polling> {
+pub(crate) fn polling(failed: &FailedCalls, attempts: &TriedBy, sleeps: u64) -> Vec<Polling> {
     let mut by_thread: BTreeMap<(Failure<'_>, ThreadIndex), (&Attempt, BTreeSet<Tid>, Tried)> =
         BTreeMap::new();
     for ((id, thread), tried) in attempts {
@@ -72,16 +74,18 @@ pub(crate) fn polling(failed: &FailedCalls, attempts: &Attempts, sleeps: u64) ->
         sum.add(*tried);
     }
     let mut all: BTreeMap<Failure<'_>, Polling> = BTreeMap::new();
-    for ((failure, _), (attempt, holders, tried)) in by_thread {
+    for ((failure, thread), (attempt, holders, tried)) in by_thread {
         if tried.sleeps < MIN_SLEEPS {
             continue;
         }
         let polling = all.entry(failure).or_insert_with(|| Polling {
             attempt: attempt.clone(),
             holders: BTreeSet::new(),
+            by: BTreeSet::new(),
             tried: Tried::default(),
             explains: false,
         });
+        polling.by.insert(thread);
         polling.holders.extend(holders);
         polling.tried.add(tried);
     }
@@ -107,6 +111,11 @@ impl Row {
             (Some(_), Certainty::Measured | Certainty::MostlyMeasured) => Certainty::Inferred,
             (_, certainty) => certainty,
         }
+    }
+
+    /// The threads trying before most of the row's sleeps and most of its time, if others slept for them.
+    pub fn tried_for(&self) -> Option<&BTreeSet<ThreadIndex>> {
+        Some(&self.main_polling()?.by).filter(|by| by.is_disjoint(&self.threads))
     }
 
     /// The call failing before most of the row's sleeps and most of its time, if any.
@@ -136,7 +145,7 @@ pub struct Spinning {
 /// Stretches with failing calls by their ends, each with its count and its time, ns.
 type Stretches = BTreeMap<u64, (u64, u64)>;
 
-/// Stretches with failing calls on a path: by the running thread and its name then, by call and error.
+/// Stretches with failing calls on a path: by the running thread and its name at their end, by call and error.
 #[derive(Debug, Default)]
 pub(crate) struct Spins(BTreeMap<(ThreadIndex, Comm), BTreeMap<(u32, u32), Stretches>>);
 
@@ -152,7 +161,9 @@ impl Spins {
             let [from, to] = [segment.from, segment.to].map(|at| Stamp::from_ns(at.ns()));
             for (end, spin) in failed.spins(thread.tid_at(segment.from), from, to) {
                 let stretch = (spin.count, end.ns().saturating_sub(spin.from.ns()));
-                let of_thread = spins.0.entry((index, thread.name_at(segment.to))).or_default();
+                // The name at the stretch's end: a program's start has another name.
+                let name = thread.name_at(Stamp::from_ns(end.ns()));
+                let of_thread = spins.0.entry((index, name)).or_default();
                 of_thread.entry((spin.call, spin.error)).or_default().insert(end.ns(), stretch);
             }
         }
@@ -164,7 +175,7 @@ impl Spins {
         let RowKey::Running(_) = key else { return Vec::new() };
         let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
         for ((thread, name), calls) in &self.0 {
-            if !row.users.contains_key(name) || !row.threads.contains(thread) {
+            if !row.users.contains_key(&(*name, *thread)) {
                 continue;
             }
             for (failure, stretches) in calls {

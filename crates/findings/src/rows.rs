@@ -22,11 +22,12 @@ use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, pool_fami
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::far_process::far_process;
-use crate::polling::{Attempts, polling};
+use crate::pauses::pauses;
+use crate::polling::{TriedBy, polling};
 use crate::sleep_loop::sleep_loop;
 use crate::{
-    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Polling, RowKey,
-    Sites, SleepLoop, ThreadName, Tried,
+    Activity, BasisMix, Blamed, DiskUse, EndKey, Evidence, Expected, FarProcess, PartKey, Pauses, Polling,
+    RowKey, Sites, SleepLoop, ThreadName, Tried,
 };
 use classes::{Class, Sum, classes, classified};
 
@@ -60,14 +61,16 @@ pub struct Row {
     pub processes: BTreeSet<Tid>,
     /// The threads.
     pub threads: BTreeSet<ThreadIndex>,
-    /// The threads that lost this time, by name, ns.
-    pub users: BTreeMap<Comm, u64>,
+    /// The losing threads, each by its name then, ns.
+    pub users: BTreeMap<(Comm, ThreadIndex), u64>,
     /// The number of separate stretches.
     pub stretches: u64,
     /// The total by basis.
     pub basis: BasisMix,
     /// The part in which own threads had the CPU, ns, and these threads; for waits for a CPU alone.
     pub behind_own: (u64, BTreeSet<ThreadIndex>),
+    /// The waits for its garbage collections, if it runs these.
+    pub pauses: Option<Pauses>,
     /// The silent process at the other end, if on this host and known; for the largest rows alone.
     pub far: Option<FarProcess>,
 }
@@ -77,6 +80,13 @@ impl Row {
     pub fn own_competitors(&self) -> Option<usize> {
         let (ns, threads) = &self.behind_own;
         (*ns > self.total_ns / 2).then_some(threads.len())
+    }
+
+    /// The time by the losing thread's name, ns.
+    pub fn users_by_name(&self) -> BTreeMap<Comm, u64> {
+        let mut names = BTreeMap::new();
+        self.users.iter().for_each(|((name, _), ns)| *names.entry(*name).or_default() += ns);
+        names
     }
 
     /// Whether kernel threads took more than half of the time: for a disk's row, the disk is not the part that weighs.
@@ -124,6 +134,9 @@ pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     for (key, row) in rows.iter_mut().take(MAX_WITH_FAR_PROCESS) {
         row.far = far_process(evidence, key, row);
     }
+    for (key, row) in &mut rows {
+        row.pauses = pauses(evidence, key);
+    }
     rows
 }
 
@@ -153,13 +166,13 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
     rows
 }
 
-/// Calls `each` for the segments whose time a row of a path has, in path order.
+/// Calls `each` for the segments, or parts of segments, whose time a row of a path has, in path order.
 pub(crate) fn segments_in_row(evidence: &Evidence<'_>, wanted: &RowKey, mut each: impl FnMut(&Segment)) {
     let mut builder = RowBuilder::new(evidence, false);
     let mut known: HashMap<Class, bool> = HashMap::new();
     for (class, segment) in classified(evidence) {
         if *known.entry(class).or_insert_with(|| builder.key_of(&class) == *wanted) {
-            each(segment);
+            each(&segment);
         }
     }
 }
@@ -170,7 +183,7 @@ struct RowBuilder<'a> {
     of_call: bool,
     rows: HashMap<RowKey, Row>,
     /// The sleeps behind failed calls.
-    attempts: HashMap<RowKey, Attempts>,
+    attempts: HashMap<RowKey, TriedBy>,
     /// Whether a thread is an own thread.
     own: HashMap<ThreadIndex, bool>,
 }
@@ -199,9 +212,9 @@ impl<'a> RowBuilder<'a> {
         let part = self.part(&key, class, by_kernel);
         let call = call.map(|call| evidence.spell(call));
         let end = self.end(&key, class, by_kernel, end_call.map(|call| evidence.spell(call)));
-        let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
+        let user = user.map(|user| (if by_kernel { evidence.thread(user).comm } else { class.comm }, user));
 
-        let attempt = class.attempt.zip(class.thread).filter(|_| key.ends_by_timer());
+        let attempt = class.attempt.filter(|_| key.ends_by_timer());
         let is_asked = class.thread.is_some_and(|thread| evidence.is_asked(thread));
         let competitor = match class.responsible {
             Responsible::Competitor(other) if key == RowKey::Cpu && self.is_own(other) => Some(other),

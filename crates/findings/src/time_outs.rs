@@ -280,7 +280,13 @@ mod tests {
             row
         };
         let doers = |name: &[u8]| {
-            Blames::Doers(Doers { names: vec![Comm::new(name)], processes: [Tid(7)].into(), threads: 1 })
+            Blames::Doers(Doers {
+                names: vec![Comm::new(name)],
+                processes: [Tid(7)].into(),
+                threads: 1,
+                main: None,
+                in_turn: false,
+            })
         };
         let awaited = |thread, number| {
             Blames::Awaited(Awaited {

@@ -22,8 +22,8 @@ pub use far_process::{clause as far_clause, doing as far_doing, endpoint, line a
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{
-    blamed, blamed_code, cause, certainty, certainty_code, collects_garbage, doing, end, leaf, node_thread,
-    part, responsible, row,
+    blamed, blamed_code, cause, certainty, certainty_code, doing, end, leaf, node_thread, part, pauses_line,
+    responsible, row,
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
 pub use scheduling::{cpu_ranges, cpu_reasons};

@@ -66,6 +66,25 @@ impl Thread {
         self.names.get(index).map_or(Comm::default(), |&(_, comm)| comm)
     }
 
+    /// The stretches from `from` until `to` with a single name each, in order: the name, and the stretch. None is empty.
+    pub fn names_within(
+        &self,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = (Comm, Stamp<Reference>, Stamp<Reference>)> {
+        let mut from = from;
+        std::iter::from_fn(move || {
+            let next = self.names.partition_point(|&(at, _)| at <= from);
+            // A thread has its first name from the start.
+            let change = self.names.get(next).filter(|_| next > 0).map_or(to, |&(at, _)| at.min(to));
+            let stretch = (self.name_at(from), from, change);
+            (from < to).then(|| {
+                from = change;
+                stretch
+            })
+        })
+    }
+
     /// The last name.
     pub fn name(&self) -> Comm {
         self.names.last().map_or(Comm::default(), |&(_, comm)| comm)

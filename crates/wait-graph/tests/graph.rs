@@ -48,6 +48,17 @@ fn a_thread_has_names_programs_and_an_end() {
         [name(5), name(19), name(20), name(29), name(30), name(99)],
         ["A", "A", "sh", "sh", "bash", "bash"]
     );
+    let within = |from, to| -> Vec<_> {
+        let names = a.names_within(Stamp::from_ns(from), Stamp::from_ns(to));
+        names.map(|(name, from, to)| (name.lossy().into_owned(), from.ns(), to.ns())).collect()
+    };
+    let part = |name: &str, from, to| (String::from(name), from, to);
+    assert_eq!(within(5, 35), [part("A", 5, 20), part("sh", 20, 30), part("bash", 30, 35)]);
+    assert_eq!((within(5, 20), within(20, 30)), (vec![part("A", 5, 20)], vec![part("sh", 20, 30)]));
+    assert_eq!(within(7, 7), []);
+    let nameless = Thread::default();
+    let mut stretches = nameless.names_within(Stamp::from_ns(1), Stamp::from_ns(2));
+    assert_eq!((stretches.next().map(|(name, ..)| name), stretches.next()), (Some(Comm::default()), None));
     assert_eq!((a.name(), Thread::default().name()), (Comm::new(b"bash"), Comm::default()));
     assert_eq!(a.execs, [(Stamp::from_ns(20), b"/bin/sh".as_slice().into())]);
     assert_eq!((a.exited, b.exited), (None, Some(Stamp::from_ns(40))));

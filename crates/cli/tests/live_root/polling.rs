@@ -52,6 +52,8 @@ fn the_call_that_failed_before_each_sleep_is_named_with_its_object() {
         ("access", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
         ("access-poll", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
         ("then-looks", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
+        ("then-opens", "newfstatat", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
+        ("script", "access", json!("ENOENT"), json!({"type": "path", "name": "ready"})),
         ("long", "access", json!("ENOENT"), json!({"type": "path_end", "name": long})),
     ] {
         let found = polled(&folder, mode);
@@ -59,7 +61,11 @@ fn the_call_that_failed_before_each_sleep_is_named_with_its_object() {
         is_before_nearly_all(mode, failure);
         assert_eq!((&failure["call"], &failure["error"]), (&json!(call), &error), "{mode}: {failure}");
         assert_eq!(failure["object"], object, "{mode}");
-        assert_eq!(failure["tries"], failure["sleeps"], "{mode}: {failure}");
+        // A script counts on: a sleep that a kernel left out has its try counted with the next one.
+        let tries = number(&failure["tries"]);
+        let is_counted =
+            tries == number(&failure["sleeps"]) || mode == "script" && (18..=20).contains(&tries);
+        assert!(is_counted, "{mode}: {failure}");
     }
     let (screen, _) = run(&folder, &["path"], 0);
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -149,6 +155,9 @@ fn sleep_without_a_failed_try_has_no_such_reason() {
         "twin-connect",
         "twin-connect-later",
         "twin-32-bit",
+        "twin-tty",
+        "twin-no-child",
+        "twin-script",
     ] {
         let found = polled(&folder, mode);
         assert_eq!(found.failures, [Value::Null; 0], "{mode}");

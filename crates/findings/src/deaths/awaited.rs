@@ -199,11 +199,9 @@ fn timed_out_in_vain(wait: &Wait) -> bool {
 
 /// The waits in the children for which a thread waits, at its wait's end.
 fn childrens_waits(recorded: &Recorded, wait: &Unended) -> Vec<Unended> {
-    const WAIT4: u32 = 61;
-    const WAITID: u32 = 247;
     let graph = recorded.graph();
     let process = graph.thread(wait.thread).tgid();
-    if !wait.call.is_some_and(|call| [WAIT4, WAITID].contains(&call.number)) || process.is_none() {
+    if !wait.call.is_some_and(|call| Call::CHILD_WAITS.contains(&call.number)) || process.is_none() {
         return Vec::new();
     }
     let is_child = |thread: &Thread| {

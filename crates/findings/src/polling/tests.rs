@@ -56,6 +56,7 @@ const OPEN: &str = "257 2 path=/etc/app.conf";
 /// For each failed call, the sleeps behind it and whether it explains the row.
 fn told(failures: &[&str]) -> Vec<(u32, u64, bool)> {
     let row = row(&sleeps(failures), (0, 110 * failures.len() as u64));
+    assert_eq!(row.tried_for(), None, "it sleeps itself");
     row.polling.iter().map(|polling| (polling.attempt.call, polling.tried.sleeps, polling.explains)).collect()
 }
 
@@ -262,4 +263,139 @@ fn a_failed_call_as_a_rows_cause_is_inferred_though_the_sleeps_are_measured() {
     assert_eq!(certainty(&[tried; 3]), (Certainty::Measured, Certainty::Inferred));
     assert_eq!(certainty(&[""; 3]), (Certainty::Measured, Certainty::Measured));
     assert_eq!(certainty(&[tried, "", ""]), (Certainty::Measured, Certainty::Measured), "once is no reason");
+}
+
+/// A script's try before each of its waits, or none; each wait is for a child that sleeps for `sleeps` ns, and runs for the rest of
+/// 120 ns. `late`: the script waits after the child has fallen asleep.
+fn script(tries: &[&str], sleeps: u64, late: bool) -> String {
+    let mut trace = String::from(
+        "thread app tid=7\nthread script tid=9 parent=7\n0 c0 idle switch script\n0 c1 idle started\n",
+    );
+    let mut at = 10;
+    for (tid, failed) in (20..).zip(tries) {
+        let (blocked, end) = (at + 10, at + 120);
+        let [asleep, awake] = [at + 20, at + 20 + sleeps];
+        let waits = if late { at + 25 } else { blocked };
+        let failed =
+            if failed.is_empty() { String::new() } else { format!("{waits} c0 script failed {failed}\n") };
+        let waits = format!("{failed}{waits} c0 script switch idle blocked call=61:0\n");
+        let sleeps = format!("{asleep} c1 P{tid} switch idle blocked call=230:0\n");
+        let both = if late { sleeps + &waits } else { waits + &sleeps };
+        trace += &format!(
+            "{at} c0 script fork P{tid} tid={tid} parent=9\n{at} c0 script waking P{tid} newborn\n\
+             {at} c1 idle switch P{tid}\n{at} c1 P{tid} exec sleep\n{both}\
+             {awake} c1 idle/timer waking P{tid}\n{awake} c1 idle switch P{tid}\n\
+             {end} c1 P{tid} waking script\n{end} c1 P{tid} exit\n{end} c0 idle switch script\n{} c1 P{tid} switch idle dead\n",
+            end + 1,
+        );
+        at = end + 10;
+    }
+    trace + &format!("{at} c0 script stopped\n")
+}
+
+/// For each failed call behind the script's sleeps: the sleeps, the tries, and the headline's blame.
+fn told_of_script(tries: &[&str], sleeps: u64, late: bool) -> Vec<(u64, u64)> {
+    found(&script(tries, sleeps, late), 1, (0, 130 * tries.len() as u64 + 10), |found| {
+        let row = &found.rows.iter().find(|finding| finding.key == RowKey::Timer).expect("sleeps").row;
+        let by = BTreeSet::from([ThreadIndex(1)]);
+        assert!(row.polling.iter().all(|polling| polling.by == by), "{:?}", row.polling);
+        let largest = found.headline.largest.as_ref().expect("a part");
+        assert_eq!(row.tried_for(), row.main_polling().map(|_| &by));
+        assert_eq!(largest.blames == crate::Blames::Key, row.main_polling().is_some(), "{largest:?}");
+        row.polling.iter().map(|polling| (polling.tried.sleeps, polling.tried.tries)).collect()
+    })
+}
+
+#[test]
+fn a_scripts_tries_explain_its_sleeps_in_other_processes() {
+    let tried = |tries| format!("{ACCESS} tries={tries}");
+    let [one, two, three, five] = [1, 2, 3, 5].map(tried);
+    for late in [false, true] {
+        // The script counts on, since no sleep of its own ended.
+        assert_eq!(told_of_script(&[&one, &two, &three], 90, late), [(3, 3)]);
+        assert_eq!(told_of_script(&[&one, &three, &five], 90, late), [(3, 5)]);
+        // A count beginning anew has new tries.
+        assert_eq!(told_of_script(&[&three, &one, &two], 90, late), [(3, 5)]);
+        assert_eq!(told_of_script(&["", "", ""], 90, late), []);
+    }
+}
+
+#[test]
+fn without_another_try_since_the_last_sleep_a_script_sleeps_for_another_reason() {
+    let once = format!("{ACCESS} tries=1");
+    assert_eq!(told_of_script(&[&once, &once, &once, &once], 90, false), []);
+    let twice = format!("{ACCESS} tries=2");
+    assert_eq!(told_of_script(&[&once, &once, &twice, &twice], 90, false), [(2, 2)]);
+}
+
+#[test]
+fn a_child_that_does_more_than_sleep_is_no_sleep_of_its_parent() {
+    let tries: Vec<String> = (1..=3).map(|tries| format!("{ACCESS} tries={tries}")).collect();
+    let tries: Vec<&str> = tries.iter().map(String::as_str).collect();
+    // The script waits for 110 ns.
+    assert_eq!(told_of_script(&tries, 74, false), [(3, 3)]);
+    assert_eq!(told_of_script(&tries, 73, false), []);
+}
+
+#[test]
+fn a_script_that_tries_is_named_in_place_of_its_sleeping_processes() {
+    let trace = script(&[&format!("{ACCESS} tries=1"), &format!("{ACCESS} tries=2")], 90, false)
+        .replacen(
+            "0 c0 idle switch script\n",
+            "0 c0 idle switch app\n0 c0 app switch script blocked call=61:0\n",
+            1,
+        )
+        .replace(
+            "270 c0 script stopped",
+            "270 c0 script waking app\n270 c0 script exit\n270 c0 script switch app dead\n280 c0 app stopped",
+        );
+    found(&trace, 0, (0, 280), |found| {
+        let crate::Blames::Doers(doers) = &found.headline.largest.as_ref().expect("a part").blames else {
+            panic!()
+        };
+        assert_eq!(
+            (&doers.names[..], &doers.processes),
+            (&[Comm::new(b"script")][..], &BTreeSet::from([Tid(9)]))
+        );
+        assert_eq!(found.headline.through, None, "the sentence has the script");
+    });
+}
+
+#[test]
+fn a_parents_own_sleep_and_the_same_sleep_twice_are_no_other_sleeps_of_a_child() {
+    let tries: Vec<String> = (1..=3).map(|tries| format!("{ACCESS} tries={tries}")).collect();
+    let tries: Vec<&str> = tries.iter().map(String::as_str).collect();
+    let before = |trace: &str| {
+        let recorded = recorded(trace);
+        let [from, to] = [0, 400].map(Stamp::from_ns);
+        let window = Window { thread: ThreadIndex(1), from, to };
+        let path = active_by(recorded.graph(), window, Timeouts::AsTheyAre);
+        let (stacks, sampled) = Default::default();
+        let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
+        let mut attempts = crate::attempts::Attempts::new(&evidence);
+        let sleeps = path.segments().filter(|segment| segment.kind == SegmentKind::Timer);
+        let found: Vec<_> = sleeps.map(|sleep| [0; 2].map(|_| attempts.before(sleep))).collect();
+        assert!(found.iter().all(|[first, again]| first == again), "{found:?}");
+        found.iter().filter(|[first, _]| first.is_some()).count()
+    };
+    let trace = script(&tries, 90, false);
+    assert_eq!(before(&trace), 3);
+    // A parent with a time-out of its own sleeps itself.
+    let itself =
+        trace.replace("script switch idle blocked call=61:0", "script switch idle blocked call=7:0x1000");
+    assert_eq!(before(&itself), 0);
+}
+
+#[test]
+fn a_spin_before_a_programs_start_is_the_old_programs() {
+    let trace = "thread app tid=7
+        0 c0 idle switch app
+        90000000 c0 app spin 3 9 from=10000000 count=500
+        100000000 c0 app rename app late
+        200000000 c0 app stopped";
+    let told = found(trace, 0, (0, 200 * MS), |found| {
+        let rows = found.rows.iter().filter(|finding| finding.key == RowKey::Running(Comm::new(b"app")));
+        rows.flat_map(|finding| &finding.spins).map(|spin| spin.count).collect::<Vec<_>>()
+    });
+    assert_eq!(told, [500]);
 }

@@ -1,6 +1,8 @@
 //! Groups a path's segments into classes with equal wording, so that nothing is spelled out twice: a path may have
 //! millions of segments, and has hundreds of classes.
 
+use std::borrow::Cow;
+
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
@@ -9,6 +11,7 @@ use wakepath_event::Comm;
 use wakepath_loaded::{AttemptId, CallKey, SiteId};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::attempts::Attempts;
 use crate::{EndedBy, Evidence};
 
 /// The common properties of a class's segments.
@@ -32,8 +35,8 @@ pub struct Class {
     pub own_call: Option<CallKey>,
     /// The code site where that wait began, if known.
     pub own_site: Option<SiteId>,
-    /// The thread's call that failed before the wait, if a timer ended the wait.
-    pub attempt: Option<AttemptId>,
+    /// The call failing before the wait, if a timer ended the wait, and the trying thread.
+    pub attempt: Option<(AttemptId, ThreadIndex)>,
     /// In a call's time: the thread that ended the enclosing wait of the calling thread.
     pub ender: Option<Ender>,
     /// The time's basis.
@@ -114,37 +117,53 @@ pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (
     let enclosed = Waits::new(evidence, of_call);
     let mut sums = Sums::default();
     let mut open_waits = OpenWaits::default();
+    let mut attempts = Attempts::new(evidence);
     let mut before: Option<(Class, Enclosing)> = None;
     for (number, segment) in evidence.segments().enumerate() {
         let enclosing = around(&enclosed.enclosing, segment.parent);
-        let attempt = evidence.attempt(segment);
-        let class =
-            Class { attempt: attempt.map(|(id, _)| id), ..enclosed.class(number, segment, enclosing) };
+        let attempt = attempts.before(segment);
+        let whole = Class {
+            attempt: attempt.map(|attempt| (attempt.id, attempt.by)),
+            ..enclosed.class(number, segment, enclosing)
+        };
+        for (comm, from, to) in segment.names(evidence.recorded.graph()) {
+            let class = Class { comm, ..whole };
+            let sum = sums.entry(&class);
+            sum.ns += to.since(from);
+            let goes_on =
+                before.is_some_and(|(last, was)| last == class && enclosed.are_alike(was, enclosing));
+            sum.stretches += u64::from(!goes_on);
+            before = Some((class, enclosing));
+        }
+        let Some((class, _)) = before else { continue };
         let sum = sums.entry(&class);
-        sum.ns += segment.to.since(segment.from);
-        let goes_on = before.is_some_and(|(last, was)| last == class && enclosed.are_alike(was, enclosing));
-        sum.stretches += u64::from(!goes_on);
         let waits = class.call.is_some() || class.site.is_some() || class.kind == SegmentKind::BlockDevice;
         let begins = open_waits.enter(segment, waits);
         let begins = begins && !segment.goes_on;
         sum.own_waits += u64::from(begins);
-        sum.tries += attempt.filter(|_| begins).map_or(0, |(_, tries)| u64::from(tries));
+        sum.tries += attempt.filter(|_| begins).map_or(0, |attempt| u64::from(attempt.tries));
         let outer = enclosing.outer.or(enclosing.user);
         let is_new = match outer.and_then(|outer| evidence.wait(outer)) {
             Some(wait) => open_waits.begins(wait.depth, wait.thread) && !wait.goes_on,
             None => begins,
         };
         sum.waits += u64::from(is_new);
-        before = Some((class, enclosing));
     }
     sums.all.into_iter()
 }
 
-/// A path's segments, each with its class.
-pub fn classified<'a>(evidence: &'a Evidence<'a>) -> impl Iterator<Item = (Class, &'a Segment)> {
+/// A path's segments, cut where their thread's name changes, each with its class.
+pub fn classified<'a>(evidence: &'a Evidence<'a>) -> impl Iterator<Item = (Class, Cow<'a, Segment>)> {
     let enclosed = Waits::new(evidence, false);
-    evidence.segments().enumerate().map(move |(number, segment)| {
-        (enclosed.class(number, segment, around(&enclosed.enclosing, segment.parent)), segment)
+    evidence.segments().enumerate().flat_map(move |(number, segment)| {
+        let class = enclosed.class(number, segment, around(&enclosed.enclosing, segment.parent));
+        segment.names(evidence.recorded.graph()).map(move |(comm, from, to)| {
+            let segment = match (from, to) == (segment.from, segment.to) {
+                true => Cow::Borrowed(segment),
+                false => Cow::Owned(Segment { from, to, ..segment.clone() }),
+            };
+            (Class { comm, ..class }, segment)
+        })
     })
 }
 
@@ -254,15 +273,15 @@ impl<'a> Waits<'a> {
         Some(Ender { thread: wait.ended_by?, by, call: waiter.call, site: waiter.site })
     }
 
+    /// A segment's class without a name.
     fn class(&self, number: usize, segment: &Segment, enclosing: Enclosing) -> Class {
-        let graph = self.evidence.recorded.graph();
         let is_kernel = segment.thread.is_some_and(|thread| match self.is_kernel.get(&thread) {
             Some(is_kernel) => *is_kernel,
             None => self.evidence.thread(thread).kernel,
         });
         Class {
             thread: segment.thread,
-            comm: segment.thread.map(|thread| graph.thread(thread).name_at(segment.to)).unwrap_or_default(),
+            comm: Comm::default(),
             kind: segment.kind,
             responsible: Responsible::from(&segment.cause),
             call: self.evidence.recorded.segment_call_key(segment),

@@ -122,19 +122,9 @@ fn usual() -> FinishedStory {
 fn told(rows: &[(RowKey, Row)]) -> String {
     let mut text = String::new();
     for (key, row) in rows {
-        let Row {
-            total_ns,
-            own_ns,
-            stretches,
-            users,
-            threads,
-            processes,
-            through,
-            sites,
-            in_unknown_calls,
-            ..
-        } = row;
-        let users: Vec<_> = users.iter().map(|(name, ns)| format!("{name:?} {ns}")).collect();
+        let Row { total_ns, own_ns, stretches, threads, processes, through, sites, in_unknown_calls, .. } =
+            row;
+        let users: Vec<_> = row.users_by_name().iter().map(|(name, ns)| format!("{name:?} {ns}")).collect();
         let threads: Vec<_> = threads.iter().map(|thread| thread.0).collect();
         let processes: Vec<_> = processes.iter().map(|process| process.0).collect();
         let unknown = (in_unknown_calls.count, in_unknown_calls.ns);

@@ -126,7 +126,7 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
         RowKey::Running(name) => {
-            let lead = if wording::collects_garbage(*name) { ":" } else { "" };
+            let lead = if key.is_garbage_collection() { ":" } else { "" };
             text += &format!("{lead} {}{}", runners(evidence, *name, row), processes(row));
         }
         RowKey::Disk(..) => text = text.replacen("waiting for ", "", 1),
@@ -152,13 +152,13 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
 
 /// The threads that ran: `worker-0 and worker-1 (2 threads)` for a pool, else the name that they share.
 fn runners(evidence: &Evidence<'_>, name: Comm, row: &Row) -> String {
-    let mut users: Vec<_> = row.users.iter().collect();
-    users.sort_by_key(|&(user, ns)| (Reverse(*ns), *user));
+    let mut users: Vec<_> = row.users_by_name().into_iter().collect();
+    users.sort_by_key(|&(user, ns)| (Reverse(ns), user));
     match &users[..] {
         [] => wording::threads_title(evidence, name, &row.threads),
-        [(only, _)] => wording::threads_title(evidence, **only, &row.threads),
+        [(only, _)] => wording::threads_title(evidence, *only, &row.threads),
         several => {
-            let names: Vec<String> = several.iter().map(|(user, _)| wording::named(**user)).collect();
+            let names: Vec<String> = several.iter().map(|(user, _)| wording::named(*user)).collect();
             format!("{} ({} threads)", wording::list(&names, 2), row.threads.len())
         }
     }
@@ -253,8 +253,9 @@ fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let others =
         parts(evidence, finding).into_iter().chain(reasons).chain(wording::tally(&finding.waited, "waits"));
     // Samples of own threads come first; other threads' samples belong to the wait for them.
+    let pauses = finding.row.pauses.iter().map(wording::pauses_line);
     let lines: Vec<String> = match finding.key {
-        RowKey::Running(_) => samples.chain(others).chain(failed).collect(),
+        RowKey::Running(_) => pauses.chain(samples).chain(others).chain(failed).collect(),
         _ => far.into_iter().chain(failed).chain(others).chain(samples).collect(),
     };
     lines.into_iter().map(Line::from).collect()
@@ -382,6 +383,12 @@ mod tests {
                 story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
             }
             let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let is_collector = names[0].starts_with("GC");
+            assert_eq!(
+                screen.contains(" 2 collections kept java waiting for 80 ns\n"),
+                is_collector,
+                "{screen}"
+            );
             let sentence = screen.split("\n2026").next().map(|lines| lines.replace('\n', " "));
             let row = screen.lines().find_map(|line| Some(line.split_once("  running")?.1.trim().to_owned()));
             (sentence.and_then(|line| Some(line.split_once(": ")?.1.to_owned())), row)

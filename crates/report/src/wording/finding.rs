@@ -7,9 +7,9 @@ use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, SignalEffect, Tid};
 use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, DiskUse, Doers, EndedBy, Evidence, Expected,
-    LargestPart, Leaf, PartKey, Row, RowKey, SleepLoop, ThreadKey, ThreadName,
+    LargestPart, Leaf, PartKey, Pauses, Row, RowKey, SleepLoop, ThreadKey, ThreadName,
 };
-use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit, pool_family};
+use wakepath_loaded::{CallName, Endpoint, IoLimit, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::far_process;
@@ -18,7 +18,7 @@ use super::{
     call, comm, disk, endpoint, interrupt, io_limit, kind_phrase, limit, list, lock, named, object_name,
     on_host, polling_row, signal_sent, thread, unit,
 };
-use crate::units::count;
+use crate::units::{count, duration};
 
 /// Threads with a common name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 pub(super) fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
@@ -202,22 +202,6 @@ fn held_back(evidence: &Evidence<'_>, limit: &IoLimit) -> String {
 }
 
 /// Waits for a disk. If kernel threads took most of the time, the disk is not to blame for it.
-/// Whether a runtime gives this name to threads that only collect garbage: HotSpot and .NET do.
-pub fn collects_garbage(name: Comm) -> bool {
-    const NAMES: [&[u8]; 9] = [
-        b"GC Thread#",
-        b"G1 Conc#",
-        b"G1 Refine#",
-        b"G1 Main Marker",
-        b"ZWorker#",
-        b"ZWorkerYoung#",
-        b"ZWorkerOld#",
-        b".NET Server GC",
-        b".NET BGC",
-    ];
-    NAMES.contains(&pool_family(name).bytes())
-}
-
 fn disk_row(disk: &str, row: &Row) -> String {
     match row.is_mostly_in_kernel_threads() {
         true => format!("waiting in kernel threads before {disk}"),
@@ -237,7 +221,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
     let fixed = |code, words: &str| (code, String::from(words));
     match key {
         RowKey::Caller => fixed("caller", "running"),
-        RowKey::Running(name) if collects_garbage(*name) => fixed("running", "running a garbage collection"),
+        RowKey::Running(_) if key.is_garbage_collection() => fixed("running", "running a garbage collection"),
         RowKey::Running(_) => fixed("running", "running"),
         RowKey::Interrupts => fixed("interrupts", "interrupted"),
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
@@ -415,6 +399,12 @@ fn sleeping(row: &Row) -> String {
     format!("{sleeping} between runs of {}", list(&names, 2))
 }
 
+/// A line under a row of garbage collections: `320 collections kept java waiting for 1.31 s`.
+pub fn pauses_line(of: &Pauses) -> String {
+    let names: Vec<String> = of.names.iter().map(|name| named(*name)).collect();
+    format!("{} kept {} waiting for {}", count(of.count, "collection"), list(&names, 2), duration(of.ns))
+}
+
 /// The calls in which a row's threads waited, without their objects: ` in fsync and fdatasync`.
 fn in_calls(row: &Row) -> String {
     let mut times: BTreeMap<u32, u64> = BTreeMap::new();
@@ -430,9 +420,9 @@ fn in_calls(row: &Row) -> String {
 
 /// The own threads with a row's activity while the asked thread waited for them, and their verb: `inventory`,
 /// `was`; `cc1 (12 processes)`, `were`.
-fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -> (String, &'static str) {
+fn doers(evidence: &Evidence<'_>, of: &Doers) -> (String, &'static str) {
     const MAX_NAMED: usize = 2;
-    let threads = *threads;
+    let (Doers { names, processes, main, .. }, threads) = (of, of.threads);
     let asked = evidence.subject();
     let other_process = processes.iter().any(|process| Some(*process) != asked.tgid);
     let text = match (&names[..], processes.len(), threads) {
@@ -442,8 +432,14 @@ fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -
             (true, 1, _) => String::from("another process of its name"),
             (true, more, _) => format!("{more} other processes of its name"),
         },
-        ([name], 2.., _) => {
-            format!("{} ({} processes)", doers_title(evidence, *name, processes), processes.len())
+        ([name], 2.., _) if let Some(main) = main => {
+            let title = doers_title(evidence, *name, &BTreeSet::from([*main]));
+            let others = count(processes.len() as u64 - 1, "other process");
+            format!("{title} ({main}) and {others}")
+        }
+        ([name], several @ 2.., _) => {
+            let how = if of.in_turn { " one after another" } else { "" };
+            format!("{} ({several} processes{how})", doers_title(evidence, *name, processes))
         }
         ([name], _, 2..) => format!("{} ({threads} threads)", named(*name)),
         ([name], _, _) => match processes.first().filter(|_| other_process) {

@@ -226,12 +226,13 @@ fn begins_with_year(line: &str) -> bool {
 
 /// A headline without the window's length: `app took 2.05 s: mostly…`, `…; its 2.05 s were mostly…`.
 fn without_window(headline: &str) -> String {
-    let clause = |clause: &str| match clause.split_once(" were ") {
-        Some((_, answer)) => answer.to_owned(),
-        None if clause.contains(" took ") => {
-            clause.split_once(": ").map_or(String::new(), |(_, answer)| answer.to_owned())
-        }
-        None => clause.to_owned(),
+    let behind = |clause: &str, mark| clause.split_once(mark).map_or("", |(_, answer)| answer).to_owned();
+    let is_of_window = |clause: &str| clause.starts_with("its ") || clause.starts_with("the ");
+    let clause = |clause: &str| match clause {
+        _ if clause.contains(" took ") || clause.starts_with("the largest part of ") => behind(clause, ": "),
+        // `, which were running` is a part of an answer.
+        _ if is_of_window(clause) && clause.contains(" were ") => behind(clause, " were "),
+        _ => clause.to_owned(),
     };
     headline.split("; ").map(clause).filter(|clause| !clause.is_empty()).collect::<Vec<_>>().join("; ")
 }
@@ -402,6 +403,16 @@ mod tests {
             ("app took 2.05 s: mostly running (9%, measured)", "mostly running (9%, measured)"),
             ("app was killed; its 2.05 s were mostly running", "app was killed; mostly running"),
             ("app took 1.01 s; py waited 7 ms; the 1.01 s of app were unknown", "py waited 7 ms; unknown"),
+            (
+                "sh took 2.02 s: mostly waiting for sleep (4 processes), which were sleeping, through make (7)",
+                "mostly waiting for sleep (4 processes), which were sleeping, through make (7)",
+            ),
+            (
+                "sh was killed; its 2.02 s were mostly waiting for cc1 (2 processes), which were running",
+                "sh was killed; mostly waiting for cc1 (2 processes), which were running",
+            ),
+            ("app took 1.01 s: mostly running; 2 files were locked", "mostly running; 2 files were locked"),
+            ("sh was killed; the largest part of its 2.02 s: running", "sh was killed; running"),
         ];
         for (headline, answer) in rows {
             assert_eq!(without_window(headline), answer);

@@ -94,6 +94,11 @@ impl Incident {
         ensure!(!incident.who.is_empty(), "no `who`");
         ensure!(!incident.says.is_empty(), "no `says`");
         ensure!(!incident.json.is_empty(), "no `json`");
+        for part in &incident.json {
+            // A value has no space: a word behind it would match nothing.
+            let vain = part.split_whitespace().skip(1).find(|word| !word.contains(['=', '~']));
+            ensure!(vain.is_none(), "`{}` in `json` is no `KEY=VALUE`", vain.unwrap_or_default());
+        }
         Ok(incident)
     }
 
@@ -161,6 +166,7 @@ mod tests {
         for text in [
             HEAD.replace("# who: me\n", ""),
             format!("{HEAD}# whom: me\n"),
+            format!("{HEAD}# json: rows text~garbage collection\n"),
             format!("{HEAD}# ask: path\n# ask: path\n"),
         ] {
             assert!(Incident::parse(Path::new("nap.py"), &text).is_err(), "{text}");

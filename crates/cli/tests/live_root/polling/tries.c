@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -86,7 +88,14 @@ static int a_port(int listens)
 static void nap(const char *mode)
 {
 	struct timespec time = { .tv_nsec = 10000000 };
-	if (is(mode, "access-poll"))
+	if (is(mode, "script") || is(mode, "twin-script")) {
+		pid_t child = fork();
+		if (!child) {
+			nanosleep(&time, NULL);
+			_exit(0);
+		}
+		waitpid(child, NULL, 0);
+	} else if (is(mode, "access-poll"))
 		poll(NULL, 0, 10);
 	else
 		nanosleep(&time, NULL);
@@ -123,11 +132,22 @@ int main(int count, char **words)
 		other = holder(nothing);
 	if (is(mode, "connect") || is(mode, "connect-later") || is(mode, "twin-connect") || is(mode, "twin-connect-later"))
 		port = a_port(!strncmp(mode, "twin", 4));
-	if (is(mode, "twin-once"))
+	if (is(mode, "twin-once") || is(mode, "twin-script"))
 		access("ready", F_OK);
 	for (int i = 0; i < 20; i++) {
-		if (is(mode, "access") || is(mode, "access-poll") || is(mode, "then-looks"))
+		if (is(mode, "access") || is(mode, "access-poll") || is(mode, "then-looks") || is(mode, "script"))
 			access("ready", F_OK);
+		if (is(mode, "then-opens")) {
+			/* Its only call with a file is fstat, which is the same call with an empty path. */
+			struct stat found;
+			syscall(SYS_newfstatat, AT_FDCWD, "ready", &found, 0);
+			syscall(SYS_newfstatat, file, "", &found, AT_EMPTY_PATH);
+			ioctl(file, TCGETS, long_path); /* ENOTTY */
+		}
+		if (is(mode, "twin-tty"))
+			ioctl(file, TCGETS, long_path);
+		if (is(mode, "twin-no-child"))
+			waitpid(-1, NULL, WNOHANG); /* ECHILD */
 		if (is(mode, "then-looks"))
 			poll(NULL, 0, 0);
 		if (is(mode, "long"))

@@ -119,6 +119,11 @@ pub struct RowJson {
     users: Vec<UserJson>,
     processes: Vec<u32>,
     threads: usize,
+    /// The waits for its garbage collections; absent for other rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pauses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_ns: Option<u64>,
     /// The silent process on this host; absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     far: Option<FarJson>,
@@ -312,9 +317,9 @@ impl<'a> Documents<'a> {
         };
         let between = row.sleep_loop.iter().flat_map(|of| &of.between);
         let samples = finding.ran.iter().filter(|(_, ran)| ran.total() > 0);
-        let mut users: Vec<_> = row.users.iter().collect();
-        users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
-        let user = |(user, ns): (&Comm, &u64)| UserJson { comm: text(user.bytes()), total_ns: *ns };
+        let mut users: Vec<_> = row.users_by_name().into_iter().collect();
+        users.sort_by_key(|(user, ns)| (std::cmp::Reverse(*ns), *user));
+        let user = |(user, ns): (Comm, u64)| UserJson { comm: text(user.bytes()), total_ns: ns };
         RowJson {
             code,
             what,
@@ -340,6 +345,8 @@ impl<'a> Documents<'a> {
             users: users.into_iter().map(user).collect(),
             processes: row.processes.iter().map(|process| process.number()).collect(),
             threads: row.threads.len(),
+            pauses: row.pauses.as_ref().map(|pauses| pauses.count),
+            paused_ns: row.pauses.as_ref().map(|pauses| pauses.ns),
             far: row.far.as_ref().map(|far| FarJson::new(&self.0.head, far)),
         }
     }

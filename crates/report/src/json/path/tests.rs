@@ -325,6 +325,21 @@ fn the_first_screen_is_in_the_document() {
 }
 
 #[test]
+fn a_row_of_garbage_collection_has_the_waits_for_it() {
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"java", 7);
+    let collector = story.thread_of(7, 8, 1, b"GC Thread#0", 7);
+    let wait = story.wait(60, own, None, call(FUTEX, 3), Via::Wakeup, collector);
+    story.then(20, collector, Some(wait), SegmentKind::Runnable, Cause::None);
+    story.then(40, collector, Some(wait), SegmentKind::Running, Cause::None);
+    story.then(10, own, None, SegmentKind::Running, Cause::None);
+    let document = document(&story.finish().answer(command()));
+    let [row, _, other] = document["rows"].as_array().map(Vec::as_slice).expect("rows") else { panic!() };
+    assert_eq!((&row["total_ns"], &row["pauses"], &row["paused_ns"]), (&40.into(), &1.into(), &60.into()));
+    assert!(other.get("pauses").is_none() && other.get("paused_ns").is_none(), "{other}");
+}
+
+#[test]
 fn rows_and_contributors_are_the_same_time() {
     for story in [everything(), checkout()] {
         let document = document(&story.answer(command()));

@@ -280,14 +280,33 @@ fn a_disk_is_blamed_with_the_calls_that_flush_unless_other_waits_for_it_count_to
 #[test]
 fn many_threads_that_were_waited_for_are_named_by_the_first_two() {
     let story = checkout();
-    let words = |names: &[&str], processes: &[u32], threads| {
+    let described = |names: &[&str], processes: &[u32], threads, main: Option<u32>, in_turn| {
         let of = Doers {
             names: names.iter().map(|name| comm(name)).collect(),
             processes: processes.iter().copied().map(Tid).collect(),
             threads,
+            main: main.map(Tid),
+            in_turn,
         };
         blamed(&story.evidence(), &RowKey::Caller, &Row::default(), &a_part(Blames::Doers(of)))
     };
+    let words =
+        |names: &[&str], processes: &[u32], threads| described(names, processes, threads, None, false);
+    let [cc1, three] = [&["cc1"][..], &["checkout"]];
+    for (names, main, in_turn, expected) in [
+        (cc1, None, true, "cc1 (3 processes one after another), which were"),
+        (cc1, Some(78), false, "cc1 (78) and 2 other processes, which were"),
+        (three, Some(78), true, "3 other processes of its name, which were"),
+    ] {
+        assert_eq!(
+            described(names, &[77, 78, 79], 3, main, in_turn),
+            format!("waiting for {expected} running")
+        );
+    }
+    assert_eq!(
+        described(cc1, &[77, 78], 2, Some(77), false),
+        "waiting for cc1 (77) and 1 other process, which were running"
+    );
     for (names, processes, threads, expected) in [
         (&["indexer"][..], &[4711][..], 1, "indexer, which was"),
         (&["indexer"], &[77], 1, "indexer (77), which was"),
