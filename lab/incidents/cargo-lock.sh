@@ -4,7 +4,7 @@
 # ask: record -- sh victim
 # who: cargo
 # who: build-script-bu
-# says: sleeping
+# says: slept
 # json: contributors kind=timer comm=build-script-bu
 export CARGO_TARGET_DIR="$PWD/target"
 mkdir -p app/src && cd app && mkfifo cue held

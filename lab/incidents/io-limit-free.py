@@ -4,7 +4,7 @@
 # who: orders.log
 # says: disk
 # never: limit
-# json: waits depth=0 call=fdatasync
+# json: rows code=disk text~orders.log
 # json: contributors kind=block_device
 # twin: orders.log
 # twin: limit

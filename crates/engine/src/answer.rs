@@ -6,8 +6,8 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_findings::{
-    CauseTree, ChildWait, Death, Evidence, Finding, LastWaits, Method, PathFindings, Row, RowKey, Unheeded,
-    WindowDeath, cause_tree, first_cause,
+    CauseTree, ChildWait, Death, Evidence, Finding, LastWaits, LeftAlone, Method, PathFindings, Row, RowKey,
+    Unheeded, WindowDeath, cause_tree, first_cause,
 };
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
@@ -80,6 +80,8 @@ pub struct PathAnswer<'r> {
     pub still_waiting: Option<Hang>,
     /// The wait in which a signal killed the window's thread, or else a descendant of its process.
     pub killed: Option<Hang>,
+    /// Nobody could wake the thread in `still_waiting`, else in `killed`.
+    pub left_alone: Option<LeftAlone>,
     /// The waits in children for whose end the thread in `still_waiting`, else in `killed`, waited.
     pub child_waits: Vec<ChildWait>,
     /// Cycles of threads that waited for each other's locks then, if a thread in the cycle belongs to the window's
@@ -157,6 +159,7 @@ impl<'r> PathAnswer<'r> {
             path,
             still_waiting: None,
             killed: None,
+            left_alone: None,
             child_waits: Vec::new(),
             deadlocks: Vec::new(),
             sampled,

@@ -4,8 +4,8 @@ use wakepath_critical_path::{
     Algorithm, HandOvers, NoHandOvers, Path, Segment, Timeouts, Window, active_with, contributors, exact,
 };
 use wakepath_findings::{
-    KilledBy, LastWaits, Readings, WindowWaits, child_waits, deaths, readings, unheeded, waits_of_window,
-    window_deaths,
+    KilledBy, LastWaits, Readings, WindowWaits, child_waits, deaths, left_alone, readings, unheeded,
+    waits_of_window, window_deaths,
 };
 use wakepath_loaded::Stretches;
 use wakepath_wait_graph::Graph;
@@ -91,6 +91,7 @@ pub(crate) fn explain_with<'r>(
         readings(recorded, path, |timeouts| active_with(graph, window, timeouts, hand_overs));
     let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, &path);
     let last_wait = still_waiting.as_ref().or(killed.as_ref());
+    let left_alone = last_wait.and_then(|hang| left_alone(recorded, hang, window.to));
     let child_waits = last_wait.map_or(Vec::new(), |hang| child_waits(recorded, hang, window.to));
     let [if_not_joined, if_joined] = [if_not_joined, if_joined].map(|other| {
         other.map(|(path, timed_out)| {
@@ -99,7 +100,16 @@ pub(crate) fn explain_with<'r>(
         })
     });
     let answer = answer(recorded, path, question, names);
-    PathAnswer { if_not_joined, if_joined, still_waiting, killed, child_waits, deadlocks, ..answer }
+    PathAnswer {
+        if_not_joined,
+        if_joined,
+        still_waiting,
+        killed,
+        left_alone,
+        child_waits,
+        deadlocks,
+        ..answer
+    }
 }
 
 /// A window's path by an algorithm. The exact path ignores handed-over work.

@@ -57,9 +57,10 @@ fn is_alive(recorded: &Recorded, index: ThreadIndex, thread: &Thread, at: Stamp<
     thread.first < at && (at <= thread.last || !recorded.graph().has_died(index))
 }
 
-/// Whether nobody could wake a thread from a wait, up to `at`.
+/// Whether nobody could wake a thread from a wait, up to `at` or a signal that killed it.
 pub fn left_alone(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Option<LeftAlone> {
     let graph = recorded.graph();
+    let at = hang.killed.map_or(at, |killed| killed.at);
     let call = hang.call.filter(|call| call.number == Call::FUTEX)?;
     call.lock.filter(LockWord::only_its_process_ends_it)?;
     let thread = graph.thread(hang.thread);

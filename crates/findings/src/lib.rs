@@ -51,7 +51,7 @@ pub use idleness::Pools;
 pub use keys::{
     Activity, Blamed, DiskUse, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName,
 };
-pub use left_alone::{ChildWait, LeftAlone, child_waits};
+pub use left_alone::{ChildWait, LeftAlone, child_waits, left_alone};
 pub use method::Method;
 pub use open_waits::{
     OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,

@@ -82,13 +82,17 @@ pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> 
     }
 }
 
-/// A child's wait.
-pub fn child_wait(wait: HangJson, of: &ChildWait) -> ChildWaitJson {
-    let left_alone = of.left_alone.map(|how| match how {
+/// Why nobody could wake a thread.
+pub const fn left_alone(how: LeftAlone) -> &'static str {
+    match how {
         LeftAlone::Forked => "forked",
         LeftAlone::NotForked => "not_forked",
-    });
-    ChildWaitJson { wait, left_alone }
+    }
+}
+
+/// A child's wait.
+pub fn child_wait(wait: HangJson, of: &ChildWait) -> ChildWaitJson {
+    ChildWaitJson { wait, left_alone: of.left_alone.map(left_alone) }
 }
 
 /// An open wait as of `at`.

@@ -25,7 +25,7 @@ use wakepath_loaded::{Caller, Site, ThreadInfo, call_name};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::function::{FunctionJson, function};
-use super::hang::{ChildWaitJson, HangJson, child_wait, hang_document};
+use super::hang::{ChildWaitJson, HangJson, child_wait, hang_document, left_alone};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
 use crate::wording;
@@ -90,6 +90,7 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
         contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
         still_waiting: answer.still_waiting.as_ref().map(hang),
         killed: answer.killed.as_ref().map(hang),
+        left_alone: answer.left_alone.map(left_alone),
         child_waits: answer.child_waits.iter().map(|wait| child_wait(hang(&wait.hang), wait)).collect(),
         deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
         samples: documents.samples(),
@@ -133,6 +134,7 @@ struct BodyJson<'a, W: Serialize, S: Serialize> {
     contributors: Vec<ContributorJson<'a>>,
     still_waiting: Option<HangJson>,
     killed: Option<HangJson>,
+    left_alone: Option<&'static str>,
     child_waits: Vec<ChildWaitJson>,
     deadlocks: Vec<Vec<HangJson>>,
     samples: Vec<SampledJson<'a>>,

@@ -85,7 +85,7 @@ fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
     }
 }
 
-/// Behind a wait for a child's end: ` for its child python3 (813), which waited in futex 0x1000`, and so on; else empty.
+/// Behind a last wait: why nobody could wake the thread. Behind a wait for a child's end: ` for its child python3 (813), which waited in futex 0x1000`, and so on; else empty.
 fn for_child(answer: &PathAnswer) -> String {
     let at = answer.path.window.to;
     let is_open = answer.still_waiting.is_some();
@@ -93,16 +93,20 @@ fn for_child(answer: &PathAnswer) -> String {
         let who = wording::who(answer.recorded, &answer.recorded.thread_at(wait.hang.thread, at));
         let does = if is_open { "waits" } else { "waited" };
         let reason = reason(answer.recorded, &wait.hang, at);
-        let alone = match wait.left_alone {
-            Some(LeftAlone::Forked) => {
-                " and has no other thread to end the wait: its fork copied a lock, not the lock's holder (inferred)"
-            }
-            Some(LeftAlone::NotForked) => " and has no other thread to end the wait (inferred)",
-            None => "",
-        };
-        format!(" for its child {who}, which {does} {reason}{alone}")
+        format!(" for its child {who}, which {does} {reason}{}", alone(wait.left_alone))
     };
-    answer.child_waits.iter().map(child).collect()
+    alone(answer.left_alone).to_owned() + &answer.child_waits.iter().map(child).collect::<String>()
+}
+
+/// Why nobody could wake a thread, behind its wait; else empty.
+const fn alone(how: Option<LeftAlone>) -> &'static str {
+    match how {
+        Some(LeftAlone::Forked) => {
+            ", with no other thread to end the wait: its fork copied a lock, not the lock's holder (inferred)"
+        }
+        Some(LeftAlone::NotForked) => ", with no other thread to end the wait (inferred)",
+        None => "",
+    }
 }
 
 /// `killed by SIGINT from bash (812)`.
@@ -147,7 +151,7 @@ mod tests {
         let killed =
             "parent (10) was killed by SIGTERM from killer (99) while waiting 480 ns in wait4 for its child";
         let copied = ": its fork copied a lock, not the lock's holder (inferred);";
-        let alone = "child (20), which waited in futex and has no other thread to end the wait";
+        let alone = "child (20), which waited in futex, with no other thread to end the wait";
         let open =
             FORKED.split("            500 c1").next().expect("a part").to_owned() + "900 c0 idle stopped\n";
         let open_alone = alone.replace("waited", "waits");
@@ -159,6 +163,17 @@ mod tests {
             (
                 FORKED.replace("61:20", "0:3").replace("cut=61", "cut=0"),
                 killed.replace("wait4 for its child", "read;"),
+            ),
+            (
+                FORKED.replace("call=61:20", "call=202:0x1000 op=128").replace("cut=61", "cut=202"),
+                "while waiting 480 ns in futex; its".to_owned(),
+            ),
+            (
+                FORKED
+                    .replace("call=61:20", "call=202:0x1000 op=128")
+                    .replace("cut=61", "cut=202")
+                    .replace(holder, ""),
+                "while waiting 480 ns in futex, with no other thread to end the wait (inferred);".to_owned(),
             ),
             (open, format!("is still waiting after 880 ns in wait4 for its child {open_alone}{copied}")),
         ] {
