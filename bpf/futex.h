@@ -41,7 +41,9 @@ static inline __attribute__((always_inline)) enum lock_shape lock_shape(__u32 op
 /* Whether only threads of its own process end the wait. */
 static inline __attribute__((always_inline)) _Bool waits_privately(__u32 operation, _Bool timed)
 {
-	return operation & FUTEX_PRIVATE && !timed;
+	__u32 command = operation & FUTEX_COMMAND;
+
+	return operation & FUTEX_PRIVATE && !timed && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET);
 }
 
 /* The value that Rust's parked threads expect; no lock has it. */

@@ -3,7 +3,7 @@
 # ask: record -- timeout 2 $0
 # who: $child
 # says: futex
-# says: its fork copied a lock
+# says: may have copied a held lock
 # never: clock_nanosleep
 # json: killed signal.name=SIGTERM
 import os, threading, time

@@ -167,21 +167,17 @@ impl LockWord {
     /// `FUTEX_PRIVATE_FLAG`
     const PRIVATE: u32 = 128;
 
-    /// An unread word. Only threads in the same process end the wait.
+    /// Without a time-out: no operation has this bit.
+    const UNTIMED: u32 = 1 << 31;
+
+    /// An unread word. Only threads in the same process end the wait, no time-out does.
     pub const fn private_futex() -> Self {
-        Self { operation: Self::PRIVATE, value: None, claimed_owner: None }
+        Self { operation: Self::PRIVATE | Self::UNTIMED, value: None, claimed_owner: None }
     }
 
     /// Whether other processes cannot wake its waiters.
     pub const fn is_private(&self) -> bool {
         self.operation & Self::PRIVATE != 0
-    }
-
-    /// Whether only threads in the same process end the wait, and no time-out does. The operation with bits may have a time-out.
-    pub const fn only_its_process_ends_it(&self) -> bool {
-        const COMMAND: u32 = 0x7f;
-        const WAIT_BITSET: u32 = 9;
-        self.is_private() && self.operation & COMMAND != WAIT_BITSET
     }
 
     /// The value of a locked glibc mutex with waiters.

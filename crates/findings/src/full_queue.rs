@@ -8,8 +8,8 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::Evidence;
 
 /// The thread to make room in a unix socket's full accept queue, if the window's thread waited for room for more than half the
-/// window. Inferred: `connect` blocks in a unix socket for nothing else. TCP's `connect` ends by a packet, and by no
-/// thread.
+/// window. Inferred: a unix socket's `connect` seldom waits for anything else. TCP's ends by a packet, and by no
+/// thread; vsock's by a kernel thread.
 pub(crate) fn full_queue(evidence: &Evidence<'_>) -> Option<ThreadIndex> {
     const CONNECT: u32 = 42;
     let own = evidence.subject().tgid;
@@ -19,7 +19,8 @@ pub(crate) fn full_queue(evidence: &Evidence<'_>) -> Option<ThreadIndex> {
         let Some(by) = wait.ended_by.filter(|_| is_connect) else { continue };
         let key = evidence.recorded.wait_call_key(wait);
         let object = key.and_then(|key| evidence.recorded.names().spell(key).object);
-        if object == Some(Object::Socket(None)) && evidence.thread(by).tgid != own {
+        let by_thread = evidence.thread(by);
+        if object == Some(Object::Socket(None)) && by_thread.tgid != own && !by_thread.kernel {
             *waited.entry(by).or_default() += wait.to.since(wait.from);
         }
     }

@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, waits_at};
-use wakepath_event::{Call, LockWord, Tid};
+use wakepath_event::{BlockedState, LockWord, Tid};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::{Occupant, Thread, ThreadIndex};
 
@@ -21,7 +21,8 @@ pub struct ChildWait {
 /// may still end the wait. Inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftAlone {
-    /// A fork of a process with several threads copied the futex, and no thread but the forking one.
+    /// It began as a fork of a process with several threads, which copied all locks, and no thread but the forking one: the futex may be
+    /// such a lock.
     Forked,
     /// For another reason.
     NotForked,
@@ -47,6 +48,10 @@ pub fn child_waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Ve
         });
         let mut waits = children.map(|(child, _)| waits_at(graph, child, until));
         let (Some(Some(wait)), None) = (waits.next(), waits.next()) else { break };
+        // A short wait is not what its parent waited for.
+        if until.since(wait.since) < until.since(hang.since) / 2 {
+            break;
+        }
         found.push(ChildWait { left_alone: left_alone(recorded, &wait, until), hang: wait.clone() });
         last = wait;
     }
@@ -61,8 +66,11 @@ fn is_alive(recorded: &Recorded, index: ThreadIndex, thread: &Thread, at: Stamp<
 pub fn left_alone(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Option<LeftAlone> {
     let graph = recorded.graph();
     let at = hang.killed.map_or(at, |killed| killed.at);
-    let call = hang.call.filter(|call| call.number == Call::FUTEX)?;
-    call.lock.filter(LockWord::only_its_process_ends_it)?;
+    hang.call.filter(|call| call.lock == Some(LockWord::private_futex()))?;
+    // Stopped by a signal, or in a page fault on the futex, it waits for something else.
+    if hang.state != Some(BlockedState::Interruptible) || graph.losses().touch(Stamp::MIN, at) {
+        return None;
+    }
     let thread = graph.thread(hang.thread);
     let process = thread.tgid()?;
     let threads_of = |process: Tid, at: Stamp<Reference>| {
@@ -98,7 +106,8 @@ mod tests {
         0 c0 idle switch parent
         10 c0 parent fork child tid=20 parent=10
         20 c0 parent switch child blocked=interruptible call=61:20
-        30 c0 child switch idle blocked=interruptible call=202:0x1000 op=128
+        30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776
+        40 c0 idle started
         500 c1 killer waking parent
         501 c0 idle switch parent
         502 c0 parent signal 15 cut=61 sent=500 by=killer
@@ -135,9 +144,14 @@ mod tests {
     #[test]
     fn a_child_with_somebody_to_wake_it_is_not_left_alone() {
         let waits = [(20, None)];
-        assert_eq!(told(&[("op=128", "op=0")]), waits, "a futex that other processes may share");
-        assert_eq!(told(&[("op=128", "op=137")]), waits, "it may have a time-out");
-        assert_eq!(told(&[("call=202:0x1000 op=128", "call=0:3")]), waits);
+        assert_eq!(told(&[("op=2147483776", "op=128")]), waits, "it may have a time-out");
+        assert_eq!(told(&[("blocked=interruptible call=202", "blocked=uninterruptible call=202")]), waits);
+        assert_eq!(
+            told(&[("40 c0 idle", "40 c0 idle loss from=35\n40 c0 idle")]),
+            waits,
+            "a fork may be lost"
+        );
+        assert_eq!(told(&[("call=202:0x1000 op=2147483776", "call=0:3")]), waits);
         let helper = ("30 c0 child", "25 c0 child fork helper tid=21 tgid=20 parent=10\n30 c0 child");
         assert_eq!(told(&[helper]), waits, "it has another thread");
     }
@@ -156,7 +170,7 @@ mod tests {
     #[test]
     fn the_waits_go_on_to_the_child_s_child() {
         let deeper = (
-            "30 c0 child switch idle blocked=interruptible call=202:0x1000 op=128",
+            "30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776",
             "30 c0 child fork inner tid=30 parent=20\n31 c0 child switch inner blocked=interruptible call=61:30\n\
              32 c0 inner switch idle blocked=interruptible call=0:3",
         );

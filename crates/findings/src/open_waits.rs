@@ -198,6 +198,8 @@ fn was_meanwhile_elsewhere(recorded: &Recorded, path: &Path, hang: &Hang, killed
             SegmentKind::Timer if other == own => {
                 segment.call.is_some_and(|call| call.is_sleep()) && ns >= half
             }
+            // A shell waits by a sleeping process.
+            SegmentKind::Timer => false,
             _ => other.is_some_and(|other| !is_related(other)),
         };
         is_elsewhere.then_some(ns)
@@ -461,6 +463,9 @@ mod tests {
             )
         };
         let timer = "c0 idle/timer";
+        let slept =
+            "\n 20 c5 other switch idle blocked=interruptible call=230:0\n 290 c5 idle/timer waking other
+             291 c5 idle switch other\n";
         let two_sleeps = waited(2, 35, 149, timer) + &waited(150, 35, 297, timer);
         for (own, sender, from, is_named) in [
             (String::new(), "killer", 0, true),
@@ -472,10 +477,12 @@ mod tests {
             (waited(199, 7, 299, timer), "asked", 100, false),
             (waited(198, 7, 299, timer), "asked", 100, true),
             // It was ready to run.
-            ("149 c0 asked switch far runnable\n 299 c0 far switch asked blocked".into(), "asked", 0, false),
+            ("140 c0 asked switch far runnable\n 299 c0 far switch asked blocked".into(), "asked", 0, false),
             // It slept, at once or by turns.
             (waited(10, 35, 299, timer), "asked", 0, false),
             (two_sleeps, "asked", 0, true),
+            // Another child slept until a timer.
+            (waited(10, 61, 299, "c5 other").replacen('\n', slept, 1), "asked", 0, true),
             // Its path was in another child, in the killed process's parent, or in its child.
             (waited(10, 61, 299, "c5 other"), "asked", 0, false),
             (waited(10, 61, 299, "c3 shell"), "asked", 0, true),

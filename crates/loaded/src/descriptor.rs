@@ -279,6 +279,9 @@ impl Names {
         const READS: [u32; 2] = [0, 19];
         let is_for_data = READS.contains(&call.number) || Call::POLLS.contains(&call.number);
         let descriptor = self.call_key(call, Some(reader), at).descriptor.filter(|_| is_for_data);
+        // A poll of standard output waits for room.
+        let is_output = |fd: u32| Call::POLLS.contains(&call.number) && (1..=2).contains(&fd);
+        let descriptor = descriptor.filter(|(_, fd, _)| !is_output(*fd));
         let meaning = descriptor.and_then(|descriptor| self.meaning(descriptor));
         let Some(pipe) = meaning.map(|meaning| meaning.pipe).filter(|pipe| *pipe != 0) else { return false };
         // The records are made while the process takes the signal.

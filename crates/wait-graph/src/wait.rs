@@ -134,8 +134,7 @@ impl Waits {
         if wait.woken_before {
             self.woken_before.push((index, ()));
         }
-        let is_private =
-            |call: &Call| word.is_none() && call.lock.is_some_and(|word| word.only_its_process_ends_it());
+        let is_private = |call: &Call| call.lock == Some(LockWord::private_futex());
         let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| match call.number {
             Call::FUTEX if is_private(&call) => (PRIVATE_FUTEX, call.arg0),
             number => (number, call.arg0),

@@ -8,7 +8,7 @@ use super::{BlockedBy, BlockedByMissing};
 /// A request's most important finding.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestHeadline<'a> {
-    /// The request that blocked it for the longest time, a tenth of its own or more.
+    /// The request that blocked it for the longest time, if all such requests took a tenth of its own or more.
     Blocked(Blocking<'a>),
     /// Its path's headline.
     Path(&'a RequestPath<'a>),
@@ -48,12 +48,14 @@ impl RequestAnswer<'_> {
     /// The most important finding.
     pub fn headline(&self) -> RequestHeadline<'_> {
         match &self.path {
-            Ok(path) => match path.blocking().first() {
-                Some(first) if leads(first.total_ns(), self.to.since(self.from)) => {
-                    RequestHeadline::Blocked(*first)
+            Ok(path) => {
+                let blocking = path.blocking();
+                let all = blocking.iter().map(Blocking::total_ns).fold(0, u64::saturating_add);
+                match blocking.first() {
+                    Some(first) if leads(all, self.to.since(self.from)) => RequestHeadline::Blocked(*first),
+                    _ => RequestHeadline::Path(path),
                 }
-                _ => RequestHeadline::Path(path),
-            },
+            }
             Err(_) => self.own.first().map_or(RequestHeadline::Length, |first| {
                 RequestHeadline::Span(first, is_most(first.total_ns, self.to.since(self.from)))
             }),
@@ -68,7 +70,7 @@ fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<B
     all
 }
 
-/// Whether a blocked time leads: with less than a tenth, the blocking request did not make the request slow.
+/// Whether the time by all blocking requests leads: with less than a tenth, they did not make the request slow.
 fn leads(ns: u64, of_ns: u64) -> bool {
     ns.saturating_mul(10) >= of_ns
 }

@@ -88,24 +88,29 @@ fn a_killed_process_could_write_to_the_pipe_that_a_call_reads_or_polls_alone() {
         names.observe(&member(11, set, fd, total));
     }
     names.observe(&event(TAKEN, 0, 9, pipe(9, 0, DYING_WRITER, 77)));
-    let could_write = |call: (u32, u64), writer, taken| {
+    let could_write = |names: &Names, call: (u32, u64), writer, taken| {
         let call = self::call(call.0, call.1);
         let reader = (&call, Tid(7), Stamp::from_ns(20));
         names.could_write(reader, (Tid(writer), Stamp::from_ns(taken)))
     };
     for number in [0, 19] {
-        assert_eq!([5, 6].map(|fd| could_write((number, fd), 9, TAKEN)), [true, false]);
+        assert_eq!([5, 6].map(|fd| could_write(&names, (number, fd), 9, TAKEN)), [true, false]);
     }
     for number in Call::POLLS {
-        assert_eq!([ALONE, BOTH].map(|set| could_write((number, set), 9, TAKEN)), [true, false]);
+        assert_eq!([ALONE, BOTH].map(|set| could_write(&names, (number, set), 9, TAKEN)), [true, false]);
     }
+    // Standard output.
+    names.observe(&event(10, 0, 7, pipe(7, 1, 0o010_600, 77)));
+    const OUTPUT: u64 = Call::EMPTY_SET | 16;
+    names.observe(&member(11, OUTPUT, 1, 1));
+    assert_eq!([(7, OUTPUT), (0, 1)].map(|call| could_write(&names, call, 9, TAKEN)), [false, true]);
     for other in [(1, 5), (202, 5), (232, 5)] {
-        assert!(!could_write(other, 9, TAKEN), "{other:?}");
+        assert!(!could_write(&names, other, 9, TAKEN), "{other:?}");
     }
-    assert!(!could_write((0, 5), 8, TAKEN), "another process");
+    assert!(!could_write(&names, (0, 5), 8, TAKEN), "another process");
     let second = 1_000_000_000;
     let times = [TAKEN - second, TAKEN - second + 1, TAKEN + second - 1, TAKEN + second];
-    assert_eq!(times.map(|taken| could_write((0, 5), 9, taken)), [false, true, true, false]);
+    assert_eq!(times.map(|taken| could_write(&names, (0, 5), 9, taken)), [false, true, true, false]);
 }
 
 #[test]

@@ -85,15 +85,17 @@ fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
     }
 }
 
-/// Behind a last wait: why nobody could wake the thread. Behind a wait for a child's end: ` for its child python3 (813), which waited in futex 0x1000`, and so on; else empty.
+/// Behind a last wait: why nobody could wake the thread. Behind a wait for a child's end: ` for its child python3 (813), which waited 470 ns in futex 0x1000`, and so on; else empty.
 fn for_child(answer: &PathAnswer) -> String {
     let at = answer.path.window.to;
     let is_open = answer.still_waiting.is_some();
     let child = |wait: &ChildWait| {
         let who = wording::who(answer.recorded, &answer.recorded.thread_at(wait.hang.thread, at));
         let does = if is_open { "waits" } else { "waited" };
+        let until = answer.killed.as_ref().and_then(|hang| hang.killed).map_or(at, |killed| killed.at);
+        let time = duration(until.since(wait.hang.since));
         let reason = reason(answer.recorded, &wait.hang, at);
-        format!(" for its child {who}, which {does} {reason}{}", alone(wait.left_alone))
+        format!(" for its child {who}, which {does} {time} {reason}{}", alone(wait.left_alone))
     };
     alone(answer.left_alone).to_owned() + &answer.child_waits.iter().map(child).collect::<String>()
 }
@@ -102,7 +104,7 @@ fn for_child(answer: &PathAnswer) -> String {
 const fn alone(how: Option<LeftAlone>) -> &'static str {
     match how {
         Some(LeftAlone::Forked) => {
-            ", with no other thread to end the wait: its fork copied a lock, not the lock's holder (inferred)"
+            ", with no other thread to end the wait: the fork that began it may have copied a held lock (inferred)"
         }
         Some(LeftAlone::NotForked) => ", with no other thread to end the wait (inferred)",
         None => "",
@@ -140,7 +142,7 @@ mod tests {
             0 c0 idle switch parent
             10 c0 parent fork child tid=20 parent=10
             20 c0 parent switch child blocked=interruptible call=61:20
-            30 c0 child switch idle blocked=interruptible call=202:0x1000 op=128
+            30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776
             500 c1 killer waking parent
             501 c0 idle switch parent
             502 c0 parent signal 15 cut=61 sent=500 by=killer
@@ -150,27 +152,30 @@ mod tests {
         ";
         let killed =
             "parent (10) was killed by SIGTERM from killer (99) while waiting 480 ns in wait4 for its child";
-        let copied = ": its fork copied a lock, not the lock's holder (inferred);";
-        let alone = "child (20), which waited in futex, with no other thread to end the wait";
+        let copied = ": the fork that began it may have copied a held lock (inferred);";
+        let alone = "child (20), which waited 470 ns in futex, with no other thread to end the wait";
         let open =
             FORKED.split("            500 c1").next().expect("a part").to_owned() + "900 c0 idle stopped\n";
-        let open_alone = alone.replace("waited", "waits");
+        let open_alone = alone.replace("waited 470", "waits 870");
         let holder = "            thread holder tid=11 tgid=10 blocked=interruptible call=230:0\n";
         for (trace, expected) in [
             (FORKED.to_owned(), format!("{killed} {alone}{copied}")),
             (FORKED.replace(holder, ""), format!("{killed} {alone} (inferred);")),
-            (FORKED.replace("op=128", "op=0"), format!("{killed} child (20), which waited in futex;")),
+            (
+                FORKED.replace("op=2147483776", "op=128"),
+                format!("{killed} child (20), which waited 470 ns in futex;"),
+            ),
             (
                 FORKED.replace("61:20", "0:3").replace("cut=61", "cut=0"),
                 killed.replace("wait4 for its child", "read;"),
             ),
             (
-                FORKED.replace("call=61:20", "call=202:0x1000 op=128").replace("cut=61", "cut=202"),
+                FORKED.replace("call=61:20", "call=202:0x1000 op=2147483776").replace("cut=61", "cut=202"),
                 "while waiting 480 ns in futex; its".to_owned(),
             ),
             (
                 FORKED
-                    .replace("call=61:20", "call=202:0x1000 op=128")
+                    .replace("call=61:20", "call=202:0x1000 op=2147483776")
                     .replace("cut=61", "cut=202")
                     .replace(holder, ""),
                 "while waiting 480 ns in futex, with no other thread to end the wait (inferred);".to_owned(),

@@ -385,7 +385,7 @@ mod tests {
             let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
             let is_collector = names[0].starts_with("GC");
             assert_eq!(
-                screen.contains(" 2 collections kept java waiting for 80 ns\n"),
+                screen.contains(" java waited for collections 2 times, 80 ns in all with the time "),
                 is_collector,
                 "{screen}"
             );

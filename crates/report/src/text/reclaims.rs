@@ -14,7 +14,7 @@ pub fn reclaims(screen: &mut Screen, answer: &PathAnswer, column: usize) {
     }
     screen.blank();
     let has_read = answer.reclaims.iter().any(|reclaims| reclaims.read_again_ns.is_some_and(|ns| ns > 0));
-    let again = if has_read { ", or read it again" } else { "" };
+    let again = if has_read { ", or read dropped data again" } else { "" };
     let head = format!(" share     time  part of the same time in which its threads freed memory{again}");
     screen.unwrapped(Line::faint(head));
     for reclaims in &answer.reclaims {
@@ -95,7 +95,7 @@ mod tests {
             |  1.0%  1.00 ms  a memory limit that was not found, 1 time, 1 page  inferred
         "#]].assert_eq(&lines(vec![whole, high, unknown]));
         expect![[r#"
-            | share     time  part of the same time in which its threads freed memory, or read it again
+            | share     time  part of the same time in which its threads freed memory, or read dropped data again
             |  1.4%  1.40 ms  memory.high of a cgroup (20 MB): 400 µs to read dropped data again, 1.00 ms to free
             |                 memory, 1 time, 1 page; meanwhile 1 page was read again that had been dropped
             |                 inferred

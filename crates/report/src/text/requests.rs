@@ -154,7 +154,8 @@ fn by_thread(
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
     let mut before = Screen::new(layout);
     let blockers = blockers(of_thread, traced);
-    if let Some(first) = blockers.first() {
+    let leads = matches!(answer.headline(), RequestHeadline::Blocked(_));
+    if let Some(first) = blockers.first().filter(|_| leads) {
         before.wrapped(0, blocked(answer, first));
         before.blank();
     }

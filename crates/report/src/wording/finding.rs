@@ -399,10 +399,16 @@ fn sleeping(row: &Row) -> String {
     format!("{sleeping} between runs of {}", list(&names, 2))
 }
 
-/// A line under a row of garbage collections: `320 collections kept java waiting for 1.31 s`.
+/// A line under a row of garbage collections: `java waited for collections 320 times, 1.31 s in all with the time until all threads
+/// had stopped (inferred)`.
 pub fn pauses_line(of: &Pauses) -> String {
     let names: Vec<String> = of.names.iter().map(|name| named(*name)).collect();
-    format!("{} kept {} waiting for {}", count(of.count, "collection"), list(&names, 2), duration(of.ns))
+    format!(
+        "{} waited for collections {}, {} in all with the time until all threads had stopped (inferred)",
+        list(&names, 2),
+        count(of.count, "time"),
+        duration(of.ns)
+    )
 }
 
 /// The calls in which a row's threads waited, without their objects: ` in fsync and fdatasync`.

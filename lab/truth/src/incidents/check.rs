@@ -77,6 +77,7 @@ const SCREEN_LINES: usize = 30;
 pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let mut blocks = blocks(screen);
     let headline = blocks.first().cloned().unwrap_or_default();
+    let unknown = unknown(&blocks);
     blocks.extend(blamed_row(&blocks, document).map(|row| format!("{headline} {row}")));
     let size = nanoseconds(&expected.size);
     let text = size.map_or_else(|| expected.size.clone(), |ns| format!("{:.0} ms", ns / 1e6));
@@ -112,7 +113,8 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let missing = expected.json.iter().zip(&sizes).find(|(_, size)| size.is_none());
     let in_document = sizes.first().copied().flatten();
     let right_document = missing.is_none() && in_document.is_some_and(near);
-    let reaches = |ns: f64| near(ns) || (ns < planted && near((ns + unknown(&blocks)).min(planted)));
+    let reaches =
+        |ns: f64| near(ns) || (ns < planted && near((ns + unknown.min(planted / 2.0)).min(planted)));
     let is_rest_unknown =
         shown.or(of_cause).and_then(|block| times(block).first().copied()).is_some_and(reaches)
             && in_document.is_some_and(reaches);
