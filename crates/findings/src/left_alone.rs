@@ -68,7 +68,7 @@ pub fn left_alone(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Opt
     let at = hang.killed.map_or(at, |killed| killed.at);
     hang.call.filter(|call| call.lock == Some(LockWord::private_futex()))?;
     // Stopped by a signal, or in a page fault on the futex, it waits for something else.
-    if hang.state != Some(BlockedState::Interruptible) || graph.losses().touch(Stamp::MIN, at) {
+    if hang.state != Some(BlockedState::Interruptible) || graph.losses().touch_reported(Stamp::MIN, at) {
         return None;
     }
     let thread = graph.thread(hang.thread);
@@ -145,6 +145,11 @@ mod tests {
     fn a_child_with_somebody_to_wake_it_is_not_left_alone() {
         let waits = [(20, None)];
         assert_eq!(told(&[("op=2147483776", "op=128")]), waits, "it may have a time-out");
+        assert_eq!(
+            told(&[("op=2147483776", "op=128 value=2 claim=holder")]),
+            waits,
+            "of a lock's waits as well"
+        );
         assert_eq!(told(&[("blocked=interruptible call=202", "blocked=uninterruptible call=202")]), waits);
         assert_eq!(
             told(&[("40 c0 idle", "40 c0 idle loss from=35\n40 c0 idle")]),
@@ -165,6 +170,19 @@ mod tests {
         assert_eq!(told(&[second, ("500 c1 killer", ended)]), [(20, Some(LeftAlone::Forked))]);
         let late = ("503 c0 parent", "502 c1 killer fork late tid=40 parent=10\n503 c0 parent");
         assert_eq!(told(&[late]), [(20, Some(LeftAlone::Forked))]);
+    }
+
+    #[test]
+    fn a_child_s_wait_that_took_less_than_half_of_its_parent_s_is_not_named() {
+        // The parent waits from 20 to 500.
+        let late = |at: u64| {
+            let moved = format!("{at} c0 child switch");
+            let line =
+                "        30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776\n";
+            let rest = line.trim_start().trim_start_matches("30 c0 child switch");
+            told(&[(line, ""), ("        40 c0 idle started\n", &format!("{moved}{rest}"))]).len()
+        };
+        assert_eq!([260, 261].map(late), [1, 0]);
     }
 
     #[test]
