@@ -11,7 +11,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Path;
 use wakepath_event::{MemoryLimit, SentEffect, SignalEffect, Tid};
 use wakepath_loaded::Recorded;
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{Thread, ThreadIndex};
 
 use crate::LastWaits;
 
@@ -270,6 +270,15 @@ fn times_on_path(recorded: &Recorded, path: &Path) -> BTreeMap<ThreadIndex, (u64
         *last = segment.to.max(*last);
     }
     times
+}
+
+/// The main threads of a process's children, alive or not.
+pub(crate) fn children(recorded: &Recorded, process: Tid) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
+    let is_child = move |thread: &Thread| {
+        thread.tgid() == Some(thread.tid())
+            && thread.identity.as_ref().is_some_and(|identity| identity.parent == process)
+    };
+    recorded.graph().threads().filter(move |(_, thread)| is_child(thread))
 }
 
 /// A process and its descendants.

@@ -6,6 +6,8 @@ use wakepath_event::{Call, Tid};
 use wakepath_loaded::{FarEndKind, FarEnds, Name, Recorded};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::deaths;
+
 /// The way from a waiting thread to a process able to end its wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
@@ -155,7 +157,7 @@ fn only_process(recorded: &Recorded, open: &[Hang], wait: &OpenEnd, at: Stamp<Re
         if !waits || !is_alone(recorded, process) {
             return false;
         }
-        let children = children(recorded, process);
+        let children = living_children(recorded, process);
         !children.is_empty() && children.iter().all(|child| processes.contains(child))
     };
     if processes.len() > MAX_ENDS {
@@ -180,7 +182,7 @@ fn open_end(recorded: &Recorded, hang: Hang, at: Stamp<Reference>) -> Option<Ope
         Some(_) if waits_for_children(&hang) => {
             // A timer of its own may end the wait.
             are_all = recorded.names().far_ends(thread.tid).is_none_or(|ends| ends.ends.is_empty());
-            let children = children(recorded, thread.tgid?);
+            let children = living_children(recorded, thread.tgid?);
             (!children.is_empty()).then_some((Way::Child, children)).into_iter().collect()
         }
         // The ends were looked up at the start. A later wait in the same call has the same ends, but not an event loop's.
@@ -221,14 +223,9 @@ fn is_same_call(ends: &FarEnds, hang: &Hang) -> bool {
 }
 
 /// A process's children, alive at the recording's end.
-fn children(recorded: &Recorded, process: Tid) -> Vec<Tid> {
-    let graph = recorded.graph();
-    let is_child = |(index, thread): &(ThreadIndex, &wakepath_wait_graph::Thread)| {
-        thread.tgid() == Some(thread.tid())
-            && !graph.has_died(*index)
-            && thread.identity.as_ref().is_some_and(|identity| identity.parent == process)
-    };
-    graph.threads().filter(is_child).map(|(_, thread)| thread.tid()).collect()
+fn living_children(recorded: &Recorded, process: Tid) -> Vec<Tid> {
+    let children = deaths::children(recorded, process);
+    children.filter(|(index, _)| !recorded.graph().has_died(*index)).map(|(_, thread)| thread.tid()).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use wakepath_event::{BlockedState, LockWord, Tid};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::{Occupant, Thread, ThreadIndex};
 
+use crate::deaths::children;
 use crate::far_ends::waits_for_children;
 
 /// A child's wait, while its parent waited for its end.
@@ -17,8 +18,8 @@ pub struct ChildWait {
     pub left_alone: Option<LeftAlone>,
 }
 
-/// A thread in a futex for threads of its own process alone, without any other thread in the process. A time-out or a signal
-/// may still end the wait. Inferred.
+/// A thread in a futex for threads of its own process alone, without a time-out and without any other thread in the process.
+/// A signal may still end the wait. Inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftAlone {
     /// It began as a fork of a process with several threads, which copied all locks, and no thread but the forking one: the futex may be
@@ -31,24 +32,19 @@ pub enum LeftAlone {
 /// The most generations.
 const MAX_CHILDREN: usize = 6;
 
-/// The waits behind a wait for children's ends, up to `at`: each in the main thread of the only child alive then.
+/// The waits behind a wait for children's ends, up to `at`: each in the main thread of the only child alive then, and at least half
+/// as long as the first wait.
 pub fn child_waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Vec<ChildWait> {
     let graph = recorded.graph();
     let until = hang.killed.map_or(at, |killed| killed.at);
     let mut found: Vec<ChildWait> = Vec::new();
     let mut last = hang.clone();
     while waits_for_children(&last) && found.len() < MAX_CHILDREN {
-        let parent = graph.thread(last.thread).tgid();
-        let is_child = |thread: &Thread| {
-            thread.tgid() == Some(thread.tid())
-                && thread.identity.as_ref().map(|identity| identity.parent) == parent
-        };
-        let children = graph.threads().filter(|(index, thread)| {
-            parent.is_some() && is_child(thread) && is_alive(recorded, *index, thread, until)
-        });
-        let mut waits = children.map(|(child, _)| waits_at(graph, child, until));
+        let Some(parent) = graph.thread(last.thread).tgid() else { break };
+        let living =
+            children(recorded, parent).filter(|(index, thread)| is_alive(recorded, *index, thread, until));
+        let mut waits = living.map(|(child, _)| waits_at(graph, child, until));
         let (Some(Some(wait)), None) = (waits.next(), waits.next()) else { break };
-        // A short wait is not what its parent waited for.
         if until.since(wait.since) < until.since(hang.since) / 2 {
             break;
         }
@@ -106,7 +102,7 @@ mod tests {
         0 c0 idle switch parent
         10 c0 parent fork child tid=20 parent=10
         20 c0 parent switch child blocked=interruptible call=61:20
-        30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776
+        30 c0 child switch idle blocked=interruptible call=202:0x1000 private
         40 c0 idle started
         500 c1 killer waking parent
         501 c0 idle switch parent
@@ -144,19 +140,15 @@ mod tests {
     #[test]
     fn a_child_with_somebody_to_wake_it_is_not_left_alone() {
         let waits = [(20, None)];
-        assert_eq!(told(&[("op=2147483776", "op=128")]), waits, "it may have a time-out");
-        assert_eq!(
-            told(&[("op=2147483776", "op=128 value=2 claim=holder")]),
-            waits,
-            "of a lock's waits as well"
-        );
+        assert_eq!(told(&[("private", "op=128")]), waits, "it may have a time-out");
+        assert_eq!(told(&[("private", "op=128 value=2 claim=holder")]), waits, "of a lock's waits as well");
         assert_eq!(told(&[("blocked=interruptible call=202", "blocked=uninterruptible call=202")]), waits);
         assert_eq!(
             told(&[("40 c0 idle", "40 c0 idle loss from=35\n40 c0 idle")]),
             waits,
             "a fork may be lost"
         );
-        assert_eq!(told(&[("call=202:0x1000 op=2147483776", "call=0:3")]), waits);
+        assert_eq!(told(&[("call=202:0x1000 private", "call=0:3")]), waits);
         let helper = ("30 c0 child", "25 c0 child fork helper tid=21 tgid=20 parent=10\n30 c0 child");
         assert_eq!(told(&[helper]), waits, "it has another thread");
     }
@@ -177,8 +169,7 @@ mod tests {
         // The parent waits from 20 to 500.
         let late = |at: u64| {
             let moved = format!("{at} c0 child switch");
-            let line =
-                "        30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776\n";
+            let line = "        30 c0 child switch idle blocked=interruptible call=202:0x1000 private\n";
             let rest = line.trim_start().trim_start_matches("30 c0 child switch");
             told(&[(line, ""), ("        40 c0 idle started\n", &format!("{moved}{rest}"))]).len()
         };
@@ -188,7 +179,7 @@ mod tests {
     #[test]
     fn the_waits_go_on_to_the_child_s_child() {
         let deeper = (
-            "30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776",
+            "30 c0 child switch idle blocked=interruptible call=202:0x1000 private",
             "30 c0 child fork inner tid=30 parent=20\n31 c0 child switch inner blocked=interruptible call=61:30\n\
              32 c0 inner switch idle blocked=interruptible call=0:3",
         );

@@ -20,7 +20,8 @@
 //!
 //! A thread has the name of its declaration; after a second declaration, the name means another thread.
 //! `idle` is the idle thread, and `#77` a tid without a name. The verbs stand in a table in `event.rs`.
-//! `soft_timer` is the TIMER softirq, `timer` the local timer.
+//! `soft_timer` is the TIMER softirq, `timer` the local timer. `private` behind a futex call: it has no time-out, and only
+//! threads in the same process end it.
 
 mod event;
 mod words;

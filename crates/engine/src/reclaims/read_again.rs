@@ -13,6 +13,8 @@ const SECTORS_IN_PAGE: u64 = 8;
 struct Read {
     at: Stamp<Local>,
     sectors: Sectors,
+    /// The sectors read again by requests up to here.
+    again: u64,
 }
 
 /// A device's sectors, up to before `to`.
@@ -50,9 +52,16 @@ impl Reads {
         let reads = recorded.survey.intervals.requests.iter().filter(|request| request.of.is_read);
         let read = |request: &wakepath_loaded::Interval<wakepath_loaded::DiskRequest>| {
             let of = request.of;
-            Some(Read { at: request.to?, sectors: Sectors::new(of.device, of.sector, of.bytes)? })
+            Some(Read { at: request.to?, sectors: Sectors::new(of.device, of.sector, of.bytes)?, again: 0 })
         };
-        Self { all: reads.filter_map(read).collect(), taken: 0, ranges: BTreeMap::new() }
+        let mut all: Vec<Read> = reads.filter_map(read).collect();
+        let (mut ranges, mut again) = (BTreeMap::new(), 0);
+        for read in &mut all {
+            again += known(&ranges, read.sectors);
+            add(&mut ranges, read.sectors);
+            read.again = again;
+        }
+        Self { all, taken: 0, ranges: BTreeMap::new() }
     }
 
     /// How many sectors among these had been read by `at`; later calls ask for later times.
@@ -66,15 +75,11 @@ impl Reads {
 
     /// The pages read again between `from` and `to`.
     pub(super) fn pages_again(&self, from: Stamp<Local>, to: Stamp<Local>) -> u64 {
-        let mut ranges = BTreeMap::new();
-        let mut again = 0;
-        for read in self.all.iter().take_while(|read| read.at <= to) {
-            if read.at > from {
-                again += known(&ranges, read.sectors);
-            }
-            add(&mut ranges, read.sectors);
-        }
-        again / SECTORS_IN_PAGE
+        let until = |at| {
+            let count = self.all.partition_point(|read| read.at <= at);
+            self.all[..count].last().map_or(0, |read| read.again)
+        };
+        until(to).saturating_sub(until(from)) / SECTORS_IN_PAGE
     }
 }
 

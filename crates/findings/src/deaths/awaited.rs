@@ -20,7 +20,7 @@ use wakepath_event::{BlockedState, Call, Context, SignalEffect, Tid};
 use wakepath_loaded::Recorded;
 use wakepath_wait_graph::{Graph, Occupant, StateInterval, Thread, ThreadIndex, ThreadState, Wait, Waker};
 
-use super::{Death, TOGETHER_NS, family};
+use super::{Death, TOGETHER_NS, children, family};
 use crate::LastWaits;
 
 /// A wait, and the dead process expected to end it.
@@ -200,16 +200,9 @@ fn timed_out_in_vain(wait: &Wait) -> bool {
 /// The waits in the children for which a thread waits, at its wait's end.
 fn childrens_waits(recorded: &Recorded, wait: &Unended) -> Vec<Unended> {
     let graph = recorded.graph();
-    let process = graph.thread(wait.thread).tgid();
-    if !wait.call.is_some_and(|call| Call::CHILD_WAITS.contains(&call.number)) || process.is_none() {
-        return Vec::new();
-    }
-    let is_child = |thread: &Thread| {
-        thread.tgid() == Some(thread.tid())
-            && thread.identity.as_ref().map(|identity| identity.parent) == process
-    };
-    let children = graph.threads().filter(|(_, thread)| is_child(thread));
-    let waits = children.filter_map(|(index, _)| {
+    let is_for_child = wait.call.is_some_and(|call| Call::CHILD_WAITS.contains(&call.number));
+    let Some(process) = graph.thread(wait.thread).tgid().filter(|_| is_for_child) else { return Vec::new() };
+    let waits = children(recorded, process).filter_map(|(index, _)| {
         let interval = state_before(graph, index, wait.until)?;
         let of_child = graph.wait(&interval)?;
         Some(Unended {

@@ -142,7 +142,7 @@ mod tests {
             0 c0 idle switch parent
             10 c0 parent fork child tid=20 parent=10
             20 c0 parent switch child blocked=interruptible call=61:20
-            30 c0 child switch idle blocked=interruptible call=202:0x1000 op=2147483776
+            30 c0 child switch idle blocked=interruptible call=202:0x1000 private
             500 c1 killer waking parent
             501 c0 idle switch parent
             502 c0 parent signal 15 cut=61 sent=500 by=killer
@@ -162,7 +162,7 @@ mod tests {
             (FORKED.to_owned(), format!("{killed} {alone}{copied}")),
             (FORKED.replace(holder, ""), format!("{killed} {alone} (inferred);")),
             (
-                FORKED.replace("op=2147483776", "op=128"),
+                FORKED.replace("private", "op=128"),
                 format!("{killed} child (20), which waited 470 ns in futex;"),
             ),
             (
@@ -170,12 +170,12 @@ mod tests {
                 killed.replace("wait4 for its child", "read;"),
             ),
             (
-                FORKED.replace("call=61:20", "call=202:0x1000 op=2147483776").replace("cut=61", "cut=202"),
+                FORKED.replace("call=61:20", "call=202:0x1000 private").replace("cut=61", "cut=202"),
                 "while waiting 480 ns in futex; its".to_owned(),
             ),
             (
                 FORKED
-                    .replace("call=61:20", "call=202:0x1000 op=2147483776")
+                    .replace("call=61:20", "call=202:0x1000 private")
                     .replace("cut=61", "cut=202")
                     .replace(holder, ""),
                 "while waiting 480 ns in futex, with no other thread to end the wait (inferred);".to_owned(),

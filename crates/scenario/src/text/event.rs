@@ -281,6 +281,9 @@ impl Reader {
     /// `call=202:0x1000 op=0 value=2 claim=THREAD`
     fn lock_call(&self, words: &mut Words<'_>) -> Result<Option<Call>, String> {
         let mut found = call(words)?;
+        if let Some(call) = found.as_mut().filter(|_| words.flag("private")) {
+            call.lock = Some(LockWord::private_futex());
+        }
         if let (Some(call), Some(operation)) = (&mut found, words.option("op")?) {
             let claimed_owner = words.text("claim").map(|claim| self.tid(claim)).transpose()?;
             call.lock = Some(LockWord { operation, value: words.option("value")?, claimed_owner });
