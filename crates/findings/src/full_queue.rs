@@ -88,6 +88,11 @@ mod tests {
         assert_eq!(found(("call=42:3", "call=43:3"), UNIX, 1000), None, "accept");
         assert_eq!(found(("c1 server waking", "c2 helper waking"), UNIX, 1000), None, "its own process");
         assert_eq!(found(("c1 server waking", "c1 server/net_rx waking"), UNIX, 1000), None, "a packet");
+        assert_eq!(
+            found(("thread server tid=20", "thread server tid=20 kernel"), UNIX, 1000),
+            None,
+            "vsock's worker"
+        );
         // It waited for a thread of its own, which connected.
         let through = [
             (

@@ -240,6 +240,17 @@ mod tests {
                 &[("checkout", 8, 8, 30), ("checkout", 9, 9, 30)],
                 "mostly waiting for 2 other processes of its name, which were running (60 ns, 60%, measured)",
             ),
+            // The row's time is nearly the same.
+            (
+                1,
+                &[("checkout", 8, 7, 99)],
+                "mostly waiting for another of its threads, which was running (99%, measured)",
+            ),
+            (
+                2,
+                &[("checkout", 8, 7, 98)],
+                "mostly waiting for another of its threads, which was running (98 ns, 98%, measured)",
+            ),
             (40, &[("gzip", 8, 8, 60)], "mostly waiting for gzip (8), which was running (60%, measured)"),
             (
                 40,
