@@ -54,8 +54,12 @@ fn ticker(graph: &Graph, waiter: ThreadIndex, wait: &Wait) -> Option<ThreadIndex
             ThreadState::Running { .. } => ran += interval.to.min(at).since(interval.from),
             ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {}
             ThreadState::Blocked(_) => {
-                let is_timer = graph.wait(&interval).is_some_and(|slept| timed_out(&slept));
-                return (is_timer && ran < interval.to.since(interval.from)).then_some(waker);
+                let woke = graph.wait(&interval).is_some_and(|slept| {
+                    // A missing switch hides the sleep's end, which was its timer.
+                    timed_out(&slept)
+                        || (slept.end == Waker::Unseen && slept.call.is_some_and(|call| call.is_sleep()))
+                });
+                return (woke && ran < interval.to.since(interval.from)).then_some(waker);
             }
             ThreadState::Unknown(_) => return None,
         }

@@ -159,6 +159,8 @@ impl JoinedWaits {
         let (mut last_wait, mut is_open) = (first, false);
         // The time since the last of these waits is not known.
         let mut lost = false;
+        // The end of the last of these waits is not known.
+        let mut unseen = false;
         let provable = awaited.is_set || awaited.lock.is_some();
         let (mut waited, mut ran) = (interval.to.since(interval.from), 0);
         let mut waited_in_all = waited;
@@ -195,7 +197,8 @@ impl JoinedWaits {
                     }
                     let timed = end == Some(EarlyEnd::TimeOut);
                     // Behind an event, an action is an answer; behind its own timer, an event loop's work.
-                    let done = wait.acted && (ticked || (timed && awaited.is_event_loop()));
+                    let maybe_event = ticked || (unseen && !provable);
+                    let done = wait.acted && (maybe_event || (timed && awaited.is_event_loop()));
                     let same = Awaited::of(&wait).filter(|next| awaited.is_alike(next));
                     // A tick may come right behind another end.
                     let enough = if ticked { waited_in_all } else { waited };
@@ -221,14 +224,15 @@ impl JoinedWaits {
                     if is_open {
                         break;
                     }
-                    // The end of this wait is not known.
-                    lost = provable && wait.end == Waker::Unseen;
-                    if !lost && end.is_none() {
+                    // Most likely, a wait among others that ended early did so too.
+                    unseen = wait.end == Waker::Unseen;
+                    lost = provable && unseen;
+                    if !unseen && end.is_none() {
                         found.ended = awaited.trust(graph, thread, &wait);
                         found.series.ender = ender_of(&wait);
                         return Some(found);
                     }
-                    if !matches!(end, None | Some(EarlyEnd::Signal)) {
+                    if !matches!(end, Some(EarlyEnd::Signal)) && !lost {
                         found.resumed = next + 1;
                     }
                     (waited, ran) = (interval.to.since(interval.from), 0);
