@@ -192,7 +192,7 @@ static __noinline bool asks_for_descriptor(const struct pt_regs *regs, __u32 cal
 	return bpf_probe_read_user(&first, 1, (void *)path_address(regs, argument)) || !first;
 }
 
-static __always_inline enum rank rank_of(__u32 call, __u32 operation)
+static __always_inline enum rank rank_of(__u32 call, __u32 operation, __u32 error)
 {
 	switch (call) {
 	case SYS_connect: case SYS_bind: case SYS_kill: case SYS_tgkill: case SYS_flock: case SYS_wait4:
@@ -200,7 +200,10 @@ static __always_inline enum rank rank_of(__u32 call, __u32 operation)
 	case SYS_fcntl:
 		return is_set_lock(operation) ? RANK_TRY : RANK_OTHER;
 	}
-	return path_argument(call) ? RANK_PATH : RANK_OTHER;
+	if (!path_argument(call))
+		return RANK_OTHER;
+	/* Who makes what must not be there yet tries to get a lock. */
+	return error == EEXIST ? RANK_TRY : RANK_PATH;
 }
 
 /* Makes a failure the thread's last, without an object. */
@@ -245,7 +248,7 @@ static __always_inline void keep_with_object(struct failures *kept, struct pt_re
 	struct wp_failed_call *last = &kept->last;
 	__u32 path = path_argument(number), operation = operation_of(regs, number);
 
-	if (!keep(kept, number, operation, error, rank_of(number, operation)))
+	if (!keep(kept, number, operation, error, rank_of(number, operation, error)))
 		return;
 	if (path) {
 		read_path(last, path_address(regs, path));

@@ -2,7 +2,7 @@
 /*
  * Each thread's last failed call, kept in the thread's storage by failed.bpf.c. It is recorded where a call with a time-out takes the
  * thread off its CPU: a sleep between two tries has no cause, the failed try has. It is also recorded where the thread waits for
- * a child: a script sleeps in another process.
+ * a child: a script sleeps in another process. And where a process ends in vain after a try: a script tries in another process.
  */
 #ifndef WAKEPATH_FAILED_H
 #define WAKEPATH_FAILED_H
@@ -84,8 +84,14 @@ static __always_inline bool has_timeout(const struct pt_regs *regs)
 	return false;
 }
 
+/* Whether a process ends for the last time, by a status that says that it failed, and behind a try. */
+static __always_inline bool ends_in_vain(const struct failures *kept, const struct task_struct *task, unsigned int state)
+{
+	return state & TASK_DEAD && task->pid == task->tgid && task->exit_code & 0xff00 && kept->rank == RANK_TRY;
+}
+
 /* Directly before the switch-out's record, with its stamp. */
-static __always_inline void write_failed_call(struct wp_ring *ring, struct task_struct *prev, __u64 now)
+static __always_inline void write_failed_call(struct wp_ring *ring, struct task_struct *prev, unsigned int state, __u64 now)
 {
 	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
 	struct wp_failed_call *r;
@@ -93,13 +99,17 @@ static __always_inline void write_failed_call(struct wp_ring *ring, struct task_
 
 	if (!kept || !kept->rank || is_32_bit(prev))
 		return;
-	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
-	if (has_timeout(regs))
-		kept->is_asleep = 1;
-	else if (!waits_for_child(regs->orig_ax, regs->dx, regs->r10))
-		return;
-	if (kept->last.later > MAX_LATER)
-		return;
+	if (!ends_in_vain(kept, prev, state)) {
+		if (state & TASK_DEAD)
+			return;
+		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+		if (has_timeout(regs))
+			kept->is_asleep = 1;
+		else if (!waits_for_child(regs->orig_ax, regs->dx, regs->r10))
+			return;
+		if (kept->last.later > MAX_LATER)
+			return;
+	}
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
 		return;

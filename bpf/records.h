@@ -567,8 +567,9 @@ enum wp_object_kind {
 #define WP_OBJECT_BYTES 64
 
 /*
- * Directly before a switch-out by header.tid in a call with a time-out, or in a wait for a child, with the same stamp: the thread's
- * last failed call since a time-out ended a wait. Only with `--failed-calls`.
+ * Directly before a switch-out by header.tid in a call with a time-out, or in a wait for a child, or as its process ends with a
+ * status other than 0, with the same stamp: the thread's last failed call since a time-out ended a wait; at the end, only a try for
+ * a lock, a connection or a process. Only with `--failed-calls`.
  */
 struct wp_failed_call {
 	struct wp_header h;

@@ -27,7 +27,6 @@ __weak const volatile bool record_stacks = false;
 __weak const volatile bool remember_stacks = true;
 
 #define STACK_CACHE 4096
-#define TASK_DEAD 0x80
 /* The number of the programs' own kernel frames; the reader omits other tracing frames. */
 #define SKIPPED_FRAMES 4
 

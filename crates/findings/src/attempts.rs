@@ -1,10 +1,10 @@
-//! The failed calls before sleeps: a thread's own, or its waiting parent's.
+//! The failed calls before sleeps: a thread's own, or its waiting parent's, or those with which the parent's other children ended.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Segment, SegmentKind};
-use wakepath_event::Call;
+use wakepath_event::{Call, Tid};
 use wakepath_loaded::AttemptId;
 use wakepath_wait_graph::{StateInterval, ThreadIndex};
 
@@ -26,11 +26,16 @@ pub(crate) struct Attempts<'a> {
     evidence: &'a Evidence<'a>,
     /// By parent: its last wait's beginning, all tries before it, and the new tries.
     counted: HashMap<(AttemptId, ThreadIndex), (Stamp<Reference>, u32, u32)>,
+    /// By parent: the processes that ended in vain, by their ends, each with its last try.
+    ended: BTreeMap<Tid, Vec<(Stamp<Reference>, AttemptId)>>,
+    /// By parent, and the beginning of its child's sleep: the end of the child before.
+    slept: HashMap<ThreadIndex, (Stamp<Reference>, Stamp<Reference>)>,
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(evidence: &'a Evidence<'a>) -> Self {
-        Self { evidence, counted: HashMap::new() }
+        let (counted, slept) = (HashMap::new(), HashMap::new());
+        Self { evidence, counted, ended: ended_in_vain(evidence), slept }
     }
 
     /// The failed call before a sleep; `None` for other segments, and if no call failed.
@@ -59,6 +64,9 @@ impl<'a> Attempts<'a> {
         if !is_for_child || length(sleep).saturating_mul(3) < length(&wait).saturating_mul(2) {
             return None;
         }
+        if let Some((id, tries)) = self.by_children(parent, thread.identity.as_ref()?.parent, sleep) {
+            return Some(AttemptBefore { id, by: parent, tries });
+        }
         let (id, tries) = self.recorded_before(parent, wait.from)?;
         let last = self.counted.get(&(id, parent)).copied();
         // The parent counts on through its waits. Without another try since, a sleep has another reason.
@@ -69,6 +77,27 @@ impl<'a> Attempts<'a> {
         };
         self.counted.insert((id, parent), (wait.from, tries, new));
         (new > 0).then_some(AttemptBefore { id, by: parent, tries: new })
+    }
+
+    /// The try with which the parent's last child ended since its child before slept, and the number of such tries.
+    fn by_children(
+        &mut self,
+        parent: ThreadIndex,
+        process: Tid,
+        sleep: &StateInterval,
+    ) -> Option<(AttemptId, u32)> {
+        let ended = self.ended.get(&process)?;
+        let since = match self.slept.get(&parent) {
+            Some((from, since)) if *from == sleep.from => *since,
+            Some((from, _)) if *from < sleep.from => *from,
+            _ => Stamp::from_ns(0),
+        };
+        self.slept.insert(parent, (sleep.from, since));
+        let first = ended.partition_point(|(end, _)| *end <= since);
+        let behind = ended.partition_point(|(end, _)| *end <= sleep.from);
+        let tried = ended.get(first..behind)?;
+        let (_, id) = *tried.last()?;
+        Some((id, tried.iter().filter(|(_, other)| *other == id).count() as u32))
     }
 
     /// The failed call recorded where a thread's wait began.
@@ -83,6 +112,26 @@ impl<'a> Attempts<'a> {
         let intervals = self.evidence.recorded.graph().state_intervals(thread);
         intervals.get(intervals.find(at))
     }
+}
+
+/// The processes that ended in vain behind a try, by their parents.
+fn ended_in_vain(evidence: &Evidence<'_>) -> BTreeMap<Tid, Vec<(Stamp<Reference>, AttemptId)>> {
+    let (recorded, graph) = (evidence.recorded, evidence.recorded.graph());
+    let mut ended: BTreeMap<Tid, Vec<_>> = BTreeMap::new();
+    if recorded.failed_calls().has_no_attempts() {
+        return ended;
+    }
+    for (index, thread) in graph.threads().filter(|(index, _)| graph.has_died(*index)) {
+        let tid = thread.tid_at(thread.last);
+        let Some((id, _)) = recorded.failed_calls().before(tid, Stamp::from_ns(thread.last.ns())) else {
+            continue;
+        };
+        if let Some(identity) = &graph.thread(index).identity {
+            ended.entry(identity.parent).or_default().push((thread.last, id));
+        }
+    }
+    ended.values_mut().for_each(|ends| ends.sort_unstable());
+    ended
 }
 
 fn length(interval: &StateInterval) -> u64 {

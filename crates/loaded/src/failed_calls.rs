@@ -24,8 +24,11 @@ pub struct FailedCalls {
 }
 
 impl FailedCalls {
-    /// Takes the failed call before a thread's wait. Events come in time order.
+    /// Takes the failed call before a thread's wait, or before its end. Events come in time order.
     pub(crate) fn add(&mut self, at: Stamp<Local>, thread: Tid, failed: &FailedCall) {
+        if is_for_names(&failed.attempt) {
+            return;
+        }
         let id = match self.numbers.get(&failed.attempt) {
             Some(id) => *id,
             None => {
@@ -62,7 +65,7 @@ impl FailedCalls {
         &self.attempts[id.0 as usize]
     }
 
-    /// The attempt before a thread's wait begun at exactly `at`, and the number of tries; `None` if no call failed.
+    /// The attempt before a thread's wait begun, or its end, at exactly `at`, and the number of tries; `None` if no call failed.
     pub fn before(&self, thread: Tid, at: Stamp<Local>) -> Option<(AttemptId, u32)> {
         let all = self.before.get(&thread)?;
         let behind = all.partition_point(|(began, ..)| *began <= at);
@@ -84,6 +87,12 @@ impl FailedCalls {
         let rest = all.get(first..).unwrap_or_default().iter().copied();
         rest.take_while(move |(end, _)| may_begin(*end)).filter(move |(_, spin)| spin.from < to)
     }
+}
+
+/// Whether a C library looked for the daemon that keeps names of users and hosts, which few machines have: that fails before
+/// anything that the program is for.
+fn is_for_names(attempt: &Attempt) -> bool {
+    matches!(&attempt.object, AttemptObject::Unix(path) if **path == *b"/var/run/nscd/socket")
 }
 
 #[cfg(test)]
@@ -116,6 +125,17 @@ mod tests {
         );
         assert_eq!([before(7, 9), before(7, 15), before(7, 31), before(9, 10)], [None; 4]);
         assert_eq!(calls.attempts.len(), 2);
+    }
+
+    #[test]
+    fn the_c_library_s_search_for_its_daemon_is_no_attempt() {
+        let mut calls = FailedCalls::default();
+        let mut call = failed(42, 1);
+        for (ns, path) in [(10, "/var/run/nscd/socket"), (20, "/var/run/nscd/other")] {
+            call.attempt.object = AttemptObject::Unix(path.as_bytes().into());
+            calls.add(at(ns), Tid(7), &call);
+        }
+        assert_eq!([10, 20].map(|ns| calls.before(Tid(7), at(ns)).is_some()), [false, true]);
     }
 
     #[test]

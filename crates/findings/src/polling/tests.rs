@@ -399,3 +399,54 @@ fn a_spin_before_a_programs_start_is_the_old_programs() {
     });
     assert_eq!(told, [500]);
 }
+
+/// A script that before each of its sleeps runs programs; each ends behind a failed call, or behind none. For each failed call:
+/// the sleeps behind it and the tries.
+fn told_of_children(turns: &[&[&str]]) -> Vec<(u32, u64, u64)> {
+    let mut trace = String::from(
+        "thread app tid=7\nthread script tid=9 parent=7\n0 c0 idle switch script\n0 c1 idle started\n",
+    );
+    let (mut at, mut tid) = (10, 20);
+    for failures in turns {
+        for (program, failed) in failures.iter().map(|it| ("mkdir", *it)).chain([("sleep", "")]) {
+            let [begun, end, dead] =
+                [at + 2, at + if program == "sleep" { 92 } else { 5 }, at + 95].map(u64::from);
+            let dead = if program == "sleep" { dead } else { end + 1 };
+            let slept = match program {
+                "sleep" => format!(
+                    "{begun} c1 P{tid} switch idle blocked call=230:0\n{end} c1 idle/timer waking P{tid}\n\
+                     {end} c1 idle switch P{tid}\n"
+                ),
+                _ => String::new(),
+            };
+            let failed =
+                if failed.is_empty() { String::new() } else { format!("{dead} c1 P{tid} failed {failed}\n") };
+            trace += &format!(
+                "{at} c0 script fork P{tid} tid={tid} parent=9\n{at} c0 script waking P{tid} newborn\n\
+                 {at} c1 idle switch P{tid}\n{at} c1 P{tid} exec {program}\n{begun} c0 script switch idle blocked call=61:0\n\
+                 {slept}{end} c1 P{tid} waking script\n{end} c1 P{tid} exit\n{end} c0 idle switch script\n\
+                 {failed}{dead} c1 P{tid} switch idle dead\n",
+            );
+            (at, tid) = (dead as u32 + 5, tid + 1);
+        }
+    }
+    trace += &format!("{at} c0 script stopped\n");
+    found(&trace, 1, (0, at.into()), |found| {
+        let row = &found.rows.iter().find(|finding| finding.key == RowKey::Timer).expect("sleeps").row;
+        let by = BTreeSet::from([ThreadIndex(1)]);
+        assert!(row.polling.iter().all(|polling| polling.by == by), "{:?}", row.polling);
+        let tried = row.polling.iter().map(|it| (it.attempt.call, it.tried.sleeps, it.tried.tries));
+        tried.collect()
+    })
+}
+
+#[test]
+fn the_tries_with_which_a_scripts_children_ended_explain_its_sleeps() {
+    let (lock, other) = ("83 17 path=deploy.lock", "42 111 address=127.0.0.1:80");
+    assert_eq!(told_of_children(&[&[lock], &[lock], &[lock]]), [(83, 3, 3)]);
+    assert_eq!(told_of_children(&[&[lock, lock], &[lock]]), [(83, 2, 3)]);
+    // The last try before a sleep counts, with the equal tries.
+    assert_eq!(told_of_children(&[&[lock, other], &[other], &[lock, ""]]), [(42, 2, 2)]);
+    assert_eq!(told_of_children(&[&[lock], &[""], &[]]), [], "an earlier try is no reason for a later sleep");
+    assert_eq!(told_of_children(&[&[lock], &[""], &[lock]]), [(83, 2, 2)]);
+}
