@@ -197,8 +197,7 @@ impl JoinedWaits {
                     }
                     let timed = end == Some(EarlyEnd::TimeOut);
                     // Behind an event, an action is an answer; behind its own timer, an event loop's work.
-                    let maybe_event = ticked || (unseen && !provable);
-                    let done = wait.acted && (maybe_event || (timed && awaited.is_event_loop()));
+                    let done = wait.acted && (ticked || unseen || (timed && awaited.is_event_loop()));
                     let same = Awaited::of(&wait).filter(|next| awaited.is_alike(next));
                     // A tick may come right behind another end.
                     let enough = if ticked { waited_in_all } else { waited };
@@ -232,7 +231,7 @@ impl JoinedWaits {
                         found.series.ender = ender_of(&wait);
                         return Some(found);
                     }
-                    if !matches!(end, Some(EarlyEnd::Signal)) && !lost {
+                    if !matches!(end, Some(EarlyEnd::Signal)) {
                         found.resumed = next + 1;
                     }
                     (waited, ran) = (interval.to.since(interval.from), 0);
