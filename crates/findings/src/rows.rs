@@ -76,10 +76,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// The number of own threads that had the CPU for more than half the row's time; `None` where others had it.
-    pub fn own_competitors(&self) -> Option<usize> {
+    /// The own threads that had the CPU for more than half the row's time, and whether all belong to other processes than
+    /// those that waited; `None` where others had it.
+    pub fn own_competitors(&self, evidence: &Evidence<'_>) -> Option<(&BTreeSet<ThreadIndex>, bool)> {
         let (ns, threads) = &self.behind_own;
-        (*ns > self.total_ns / 2).then_some(threads.len())
+        let waited = |thread: &ThreadIndex| {
+            evidence.thread(*thread).tgid.is_none_or(|process| self.processes.contains(&process))
+        };
+        (*ns > self.total_ns / 2).then(|| (threads, !threads.iter().any(waited)))
     }
 
     /// The time by the losing thread's name, ns.
@@ -159,7 +163,7 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
         }
     }
     if !of_call && let Some(row) = rows.get_mut(&RowKey::Timer) {
-        row.sleep_loop = sleep_loop(evidence, &row.threads, row.waits());
+        row.sleep_loop = sleep_loop(evidence, row);
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));

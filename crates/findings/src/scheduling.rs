@@ -125,14 +125,14 @@ impl<'a> Sums<'a> {
     }
 
     fn add(&mut self, segment: &Segment) {
-        let (from, to) = (segment.from, segment.to);
+        let to = segment.to;
         let Some(waiter) = segment.thread else { return };
-        let Some(own) = self.scheduling(waiter, from, to) else { return };
+        let Some((from, own)) = self.scheduling(waiter, segment.from, to) else { return };
         if let Some(cpus) = &own.cpus {
             self.add_confined(waiter, cpus, from, to);
         }
         let Cause::Competitor(other) = segment.cause else { return };
-        let Some(others) = self.scheduling(other, from, to) else { return };
+        let Some((from, others)) = self.scheduling(other, from, to) else { return };
         let pair = (Standing::of(own), Standing::of(others));
         let Some(is_absolute) = pair.0.is_behind(pair.1) else { return };
         if !is_absolute && !self.share(waiter, other, own.sharing, others.sharing, to) {
@@ -152,16 +152,15 @@ impl<'a> Sums<'a> {
         behind.had.entry(self.evidence.shared_name(&had)).or_default().extend(had.tgid);
     }
 
-    /// How a thread was scheduled, if that did not change meanwhile.
+    /// How a thread was scheduled at the end of such a time, and from when on in it: a change is known from the next look on.
     fn scheduling(
         &self,
         thread: ThreadIndex,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-    ) -> Option<&'a Scheduling> {
-        let recorded = self.evidence.recorded;
-        let scheduling = recorded.scheduling(thread, from)?;
-        (recorded.scheduling(thread, to)? == scheduling).then_some(scheduling)
+    ) -> Option<(Stamp<Reference>, &'a Scheduling)> {
+        let (since, scheduling) = self.evidence.recorded.scheduling(thread, to)?;
+        (since < to).then_some((since.max(from), scheduling))
     }
 
     /// Whether two threads' nice values count between them; false where that is not known.

@@ -10,7 +10,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::{Thread, ThreadIndex};
 
-use crate::Evidence;
+use crate::{Evidence, Row};
 
 /// Fewer sleeps may be chance.
 const MIN_SLEEPS: u64 = 3;
@@ -26,56 +26,61 @@ pub struct SleepLoop {
     pub between: Vec<Comm>,
 }
 
-/// The loop behind two thirds of these threads' sleeps (`waits`), if something ran in two thirds of its pauses.
-pub(crate) fn sleep_loop(
-    evidence: &Evidence<'_>,
-    threads: &BTreeSet<ThreadIndex>,
-    waits: u64,
-) -> Option<SleepLoop> {
+/// The loop behind two thirds of a row's sleeps and of their time, if something ran in two thirds of its pauses.
+pub(crate) fn sleep_loop(evidence: &Evidence<'_>, row: &Row) -> Option<SleepLoop> {
     let graph = evidence.recorded.graph();
+    let (threads, waits) = (&row.threads, row.waits());
     let parent_of = |thread: &Thread| thread.identity.as_ref().map(|identity| identity.parent);
-    let mut by_parent: BTreeMap<Tid, Vec<&Thread>> = BTreeMap::new();
+    let mut by_parent: BTreeMap<Tid, Vec<ThreadIndex>> = BTreeMap::new();
     for &index in threads {
         let thread = graph.thread(index);
         if let Some(parent) = parent_of(thread).filter(|_| is_leader(thread) && !evidence.is_asked(index)) {
-            by_parent.entry(parent).or_default().push(thread);
+            by_parent.entry(parent).or_default().push(index);
         }
     }
     let (parent, sleepers) =
         by_parent.into_iter().max_by_key(|(parent, all)| (all.len(), Reverse(*parent)))?;
     let sleeps = sleepers.len() as u64;
-    if sleeps < MIN_SLEEPS || sleeps.saturating_mul(3) < waits.saturating_mul(2) {
+    let slept = row.users.iter().filter(|((_, index), _)| sleepers.contains(index)).map(|(_, ns)| ns).sum();
+    let is_most = |part: u64, whole: u64| part.saturating_mul(3) >= whole.saturating_mul(2);
+    if sleeps < MIN_SLEEPS || !is_most(sleeps, waits) || !is_most(slept, row.total_ns) {
         return None;
     }
-    let from = sleepers.iter().map(|thread| thread.first).min()?;
-    let to = sleepers.iter().map(|thread| thread.last).max()?;
-    let between = between(evidence, threads, parent, from, to, sleeps - 1);
+    let mut begins: Vec<_> = sleepers.iter().map(|&index| graph.thread(index).first).collect();
+    begins.sort_unstable();
+    let to = sleepers.iter().map(|&index| graph.thread(index).last).max()?;
+    let between = between(evidence, threads, parent, &begins, to);
     (!between.is_empty()).then_some(SleepLoop { sleeps, between })
 }
 
-/// `parent`'s descendants that lived between the sleeps, by name, each in two thirds of the `pauses`.
+/// `parent`'s descendants that lived between the sleeps, by name, each in two thirds of the pauses: of the times from a sleep's
+/// beginning to the next.
 fn between(
     evidence: &Evidence<'_>,
     sleepers: &BTreeSet<ThreadIndex>,
     parent: Tid,
-    from: Stamp<Reference>,
+    begins: &[Stamp<Reference>],
     to: Stamp<Reference>,
-    pauses: u64,
 ) -> Vec<Comm> {
     let recorded = evidence.recorded;
+    let Some(&from) = begins.first() else { return Vec::new() };
     let is_between = |(index, thread): &(ThreadIndex, &Thread)| {
         thread.first >= from && thread.last <= to && is_leader(thread) && !sleepers.contains(index)
     };
-    let mut names: BTreeMap<Comm, u64> = BTreeMap::new();
+    // What runs beside the loop starts many processes in few pauses.
+    let mut names: BTreeMap<Comm, BTreeSet<usize>> = BTreeMap::new();
     for (_, thread) in recorded.graph().threads().filter(is_between) {
         let name = thread.name();
         // A shell's fork has the shell's name.
         let is_fork = recorded.process_comm(parent, thread.last) == Some(name);
         if !is_fork && !name.bytes().is_empty() && recorded.descends(thread.tid(), parent, thread.last) {
-            *names.entry(name).or_default() += 1;
+            let pause = begins.partition_point(|begin| *begin <= thread.first);
+            names.entry(name).or_default().insert(pause);
         }
     }
-    let mut names: Vec<_> = names.into_iter().filter(|(_, count)| count * 3 >= pauses * 2).collect();
+    let pauses = begins.len() - 1;
+    let names = names.into_iter().map(|(name, ran)| (name, ran.len()));
+    let mut names: Vec<_> = names.filter(|(_, count)| count * 3 >= pauses * 2).collect();
     names.sort_by_key(|&(name, count)| (Reverse(count), name));
     names.into_iter().map(|(name, _)| name).take(MAX_NAMES).collect()
 }

@@ -190,7 +190,12 @@ impl Schedulings {
         self.by_tid.entry(Tid(tid)).or_default().push((at, found));
     }
 
-    fn at(&self, tid: Tid, [since, until]: [Stamp<Local>; 2], at: Stamp<Local>) -> Option<&Scheduling> {
+    fn at(
+        &self,
+        tid: Tid,
+        [since, until]: [Stamp<Local>; 2],
+        at: Stamp<Local>,
+    ) -> Option<(Stamp<Local>, &Scheduling)> {
         let looks = self.by_tid.get(&tid).map_or(&[][..], Vec::as_slice);
         let first = looks.partition_point(|(when, _)| *when < since);
         let last = looks.partition_point(|(when, _)| *when <= until);
@@ -198,10 +203,13 @@ impl Schedulings {
         let next = own.partition_point(|(when, _)| *when <= at);
         if own.is_empty() {
             let all = self.at_all.get(&tid.host())?;
-            return (*all.first()? <= at && at <= *all.last()?).then_some(&Scheduling::ORDINARY);
+            let begin = *all.first()?;
+            return (begin <= at && at <= *all.last()?).then_some((begin, &Scheduling::ORDINARY));
         }
         let (before, after) = (&own.get(next.checked_sub(1)?)?.1, &own.get(next)?.1);
-        before.as_ref().filter(|_| before == after)
+        let found = before.as_ref().filter(|_| before == after)?;
+        let equal = own[..next].iter().rev().take_while(|(_, look)| look.as_ref() == Some(found));
+        Some((equal.last()?.0, found))
     }
 }
 
@@ -216,17 +224,22 @@ impl Recorded {
         self.names().schedulings.with_sessions.contains(&self.graph.thread(thread).tid().host())
     }
 
-    /// How a thread was scheduled at `at`; `None` where that is not known.
-    pub fn scheduling(&self, index: ThreadIndex, at: Stamp<Reference>) -> Option<&Scheduling> {
+    /// How a thread was scheduled at `at`, and since when at least; `None` where that is not known.
+    pub fn scheduling(
+        &self,
+        index: ThreadIndex,
+        at: Stamp<Reference>,
+    ) -> Option<(Stamp<Reference>, &Scheduling)> {
         let thread = self.graph.thread(index);
         // Names are read at the events' stamps, which are the graph's.
         let local = |at: Stamp<Reference>| Stamp::<Local>::from_ns(at.ns());
-        let since = thread.identity.as_ref().map_or(local(thread.first), |identity| identity.start);
+        let begin = thread.identity.as_ref().map_or(local(thread.first), |identity| identity.start);
         let until = match self.graph.has_died(index) {
             true => local(thread.last),
             false => Stamp::from_ns(u64::MAX),
         };
-        self.names().schedulings.at(thread.tid_at(at), [since, until], local(at))
+        let (since, found) = self.names().schedulings.at(thread.tid_at(at), [begin, until], local(at))?;
+        Some((Stamp::from_ns(since.ns()), found))
     }
 
     /// The host of a CPU, and the CPU's number there.
@@ -302,7 +315,7 @@ mod tests {
         looks.iter().for_each(|(at, text)| schedulings.observe(stamp(*at), host, 7, &Name::from(*text)));
         at_all.iter().for_each(|at| schedulings.observe(stamp(*at), host, 0, &Name::from("")));
         let found = schedulings.at(Tid(7), [stamp(10), stamp(90)], stamp(at));
-        found.map(|scheduling| scheduling.nice)
+        found.map(|(_, scheduling)| scheduling.nice)
     }
 
     #[test]
@@ -312,6 +325,29 @@ mod tests {
         assert_eq!([20, 29, 50, 69].map(at), [Some(19), Some(19), Some(5), Some(5)]);
         assert_eq!([10, 19, 30, 49, 70, 90].map(at), [None; 6]);
         assert_eq!(nice(&[(20, "nice x"), (70, "nice x")], &[0, 100], 50), None);
+    }
+
+    #[test]
+    fn it_was_so_since_the_first_of_the_equal_looks_before() {
+        let looks = [
+            (20, "nice 5"),
+            (30, "nice 19"),
+            (40, "nice 19"),
+            (50, "nice 19"),
+            (60, "nice x"),
+            (70, "nice 19"),
+        ];
+        let mut schedulings = Schedulings::default();
+        let stamp = Stamp::from_ns;
+        let host = HostIndex::default();
+        looks.iter().for_each(|(at, text)| schedulings.observe(stamp(*at), host, 7, &Name::from(*text)));
+        [1, 100].iter().for_each(|at| schedulings.observe(stamp(*at), host, 0, &Name::from("")));
+        let since = |tid, at| {
+            schedulings.at(Tid(tid), [stamp(10), stamp(90)], stamp(at)).map(|(since, _)| since.ns())
+        };
+        assert_eq!([30, 45, 49].map(|at| since(7, at)), [Some(30); 3]);
+        assert_eq!([29, 50, 65].map(|at| since(7, at)), [None; 3]);
+        assert_eq!(since(8, 50), Some(1), "an ordinary thread, since the first look at all");
     }
 
     #[test]
@@ -338,6 +374,6 @@ mod tests {
         }
         let at = |tid| schedulings.at(tid, [Stamp::from_ns(10), Stamp::from_ns(90)], Stamp::from_ns(50));
         assert_eq!(at(Tid(7)), None);
-        assert_eq!(at(Tid(7).on(HostIndex(1))), Some(&Scheduling::default()));
+        assert_eq!(at(Tid(7).on(HostIndex(1))), Some((Stamp::from_ns(0), &Scheduling::default())));
     }
 }

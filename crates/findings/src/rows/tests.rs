@@ -114,14 +114,17 @@ fn a_wait_for_a_cpu_has_own_threads_that_had_it_for_most_of_the_time() {
             story.then(1, own, None, SegmentKind::Running, Cause::None);
         }
         let story = story.finish();
-        let rows = rows(&story.evidence());
+        let evidence = story.evidence();
+        let rows = rows(&evidence);
         let cpu = &rows.iter().find(|(key, _)| *key == RowKey::Cpu).expect("a wait for a CPU").1;
-        (cpu.behind_own.0, cpu.own_competitors())
+        let competitors =
+            cpu.own_competitors(&evidence).map(|(threads, elsewhere)| (threads.len(), elsewhere));
+        (cpu.behind_own.0, competitors)
     };
-    assert_eq!(behind([30, 21, 50]), (51, Some(2)));
+    assert_eq!(behind([30, 21, 50]), (51, Some((2, false))));
+    assert_eq!(behind([0, 51, 50]), (51, Some((1, true))), "a process of its own");
+    assert_eq!(behind([51, 0, 50]), (51, Some((1, false))));
     assert_eq!(behind([30, 20, 50]), (50, None), "half is not most");
-    // A process's CPU time is no part of a wait for a CPU.
-    assert_eq!(Row { total_ns: 10, ..Row::default() }.own_competitors(), None);
 }
 
 #[test]

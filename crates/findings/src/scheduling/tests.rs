@@ -150,6 +150,17 @@ fn nice_values_do_not_count_between_cgroups_with_shares_of_the_cpu() {
 }
 
 #[test]
+fn what_changed_during_a_wait_is_a_reason_from_the_next_look_on() {
+    let behind = |looks: &[Look<'_>]| reasons(looks).behind.map(|behind| (behind.ns, behind.others.class));
+    let (own, fifo) = ("nice 0 policy 0 cpus 0 by affinity", "nice 0 policy 1 cpus 0 by affinity");
+    let fifo_from = |at| behind(&[(0, 8, own), (at, 8, fifo), (100, 8, fifo)]);
+    assert_eq!(fifo_from(30), Some((60, SchedulingClass::Fifo)));
+    assert_eq!(fifo_from(50), None, "half is not most");
+    let idle = "nice 0 policy 5";
+    assert_eq!(behind(&[(0, 7, own), (30, 7, idle), (100, 7, idle)]), Some((60, SchedulingClass::Other)));
+}
+
+#[test]
 fn what_changed_meanwhile_or_was_not_looked_at_twice_is_no_reason() {
     let nice = |looks: &[Look<'_>]| reasons(looks).behind.map(|behind| behind.ns);
     let (high, low) = ("nice 19 policy 0", "nice 0 policy 0");

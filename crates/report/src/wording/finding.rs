@@ -187,13 +187,25 @@ fn a_disk(evidence: &Evidence<'_>, device: Option<u32>) -> String {
     })
 }
 
-/// A wait for a CPU, with its own threads where these had it.
-fn waiting_for_a_cpu(row: &Row) -> String {
-    match row.own_competitors() {
-        None => String::from("waiting for a CPU"),
-        Some(1) => String::from("waiting for a CPU that another thread of its own had"),
-        Some(threads) => format!("waiting for a CPU that {threads} threads of its own had"),
-    }
+/// A wait for a CPU, with its own threads or processes where these had it.
+fn waiting_for_a_cpu(evidence: &Evidence<'_>, row: &Row) -> String {
+    let who = match row.own_competitors(evidence) {
+        None => return String::from("waiting for a CPU"),
+        Some((threads, true)) => {
+            let at = evidence.path.window.to;
+            let tgids: BTreeSet<Tid> = threads.iter().filter_map(|it| evidence.thread(*it).tgid).collect();
+            let leader = tgids.first().and_then(|tgid| evidence.recorded.leader(*tgid, at));
+            match leader.filter(|_| tgids.len() == 1) {
+                Some(leader) => thread(evidence.recorded, leader, at),
+                None => format!("{} processes of its own", tgids.len()),
+            }
+        }
+        Some((threads, false)) => match threads.len() {
+            1 => String::from("another thread of its own"),
+            threads => format!("{threads} threads of its own"),
+        },
+    };
+    format!("waiting for a CPU that {who} had")
 }
 
 /// A wait for a request that an I/O limit held back.
@@ -225,7 +237,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::Running(_) => fixed("running", "running"),
         RowKey::Interrupts => fixed("interrupts", "interrupted"),
         RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
-        RowKey::Cpu => ("cpu", waiting_for_a_cpu(row)),
+        RowKey::Cpu => ("cpu", waiting_for_a_cpu(evidence, row)),
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
         RowKey::Disk(device, _) => ("disk", disk_row(&a_disk(evidence, *device), row)),
         RowKey::IoLimit(limit) => ("io_limit", held_back(evidence, limit)),

@@ -1,7 +1,8 @@
 //! The words for rows, their parts and their causes.
 
+use wakepath_critical_path::Cause;
 use wakepath_event::{CgroupId, Comm, Context, FlowId, Tid};
-use wakepath_findings::testing::checkout;
+use wakepath_findings::testing::{Story, checkout};
 use wakepath_findings::{Code, EndKey, Sum, Waits};
 use wakepath_loaded::{Host, UnitLimit};
 use wakepath_wait_graph::ThreadIndex;
@@ -228,16 +229,27 @@ fn a_part_of_a_row_says_what_the_row_does_not() {
 }
 
 #[test]
-fn a_wait_for_a_cpu_says_where_own_threads_had_it() {
-    let story = checkout();
-    let words = |ns, threads: u32| {
-        let behind_own = (ns, (0..threads).map(ThreadIndex).collect());
-        let of = Row { total_ns: 100, behind_own, ..Row::default() };
+fn a_wait_for_a_cpu_says_where_own_threads_or_processes_had_it() {
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"app", 7);
+    let pool: Vec<_> = (8..12).map(|tid| story.thread_of(7, tid, 1, b"pool", 7)).collect();
+    let children: Vec<_> = (20..22).map(|tid| story.thread(tid, 7, b"child", 7)).collect();
+    let helper = story.thread_of(20, 23, 7, b"helper", 7);
+    story.then(10, own, None, SegmentKind::Running, Cause::None);
+    let story = story.finish();
+    let words = |ns, threads: &[ThreadIndex]| {
+        let behind_own = (ns, threads.iter().copied().collect());
+        let of = Row { total_ns: 100, behind_own, processes: [Tid(7)].into(), ..Row::default() };
         row(&story.evidence(), &RowKey::Cpu, &of)
     };
-    assert_eq!(words(50, 4), ("cpu", String::from("waiting for a CPU")));
-    assert_eq!(words(51, 1).1, "waiting for a CPU that another thread of its own had");
-    assert_eq!(words(51, 4), ("cpu", String::from("waiting for a CPU that 4 threads of its own had")));
+    let had = |who: &str| ("cpu", format!("waiting for a CPU that {who} had"));
+    assert_eq!(words(50, &pool), ("cpu", String::from("waiting for a CPU")));
+    assert_eq!(words(51, &pool[..1]), had("another thread of its own"));
+    assert_eq!(words(51, &pool), had("4 threads of its own"));
+    assert_eq!(words(51, &children[..1]), had("child (20)"));
+    assert_eq!(words(51, &[children[0], helper]), had("child (20)"));
+    assert_eq!(words(51, &children), had("2 processes of its own"));
+    assert_eq!(words(51, &[pool[0], children[0]]), had("2 threads of its own"));
 }
 
 #[test]
