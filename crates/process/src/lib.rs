@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use directory::Directory;
 pub use error::{Error, Kind};
 pub use mapping::{FileId, Mapping, path_through};
-pub use memory::Memory;
+pub use memory::{Memory, PresentMemory};
 pub use opened::{Access, EpollMember, Opened, OpenedObject};
 pub use script::{MAX_SCRIPT_BYTES, script};
 pub use stat::{Stat, Status, cgroup_paths};
@@ -90,6 +90,11 @@ impl Process {
     /// The memory, for reading.
     pub fn memory(&self) -> Result<Memory, Error> {
         Ok(Memory::of(self.pid(), self.0.file("mem")?))
+    }
+
+    /// The memory, for reading what is there without the help of another process.
+    pub fn present_memory(&self) -> Result<PresentMemory, Error> {
+        Ok(PresentMemory::of(self.memory()?, self.0.file("pagemap")?))
     }
 
     /// The memory, for reading and writing.

@@ -106,6 +106,32 @@ fn memory_is_read_and_written_and_an_address_without_any_is_named() {
 }
 
 #[test]
+fn only_memory_that_is_there_is_read_and_none_is_brought() {
+    let own = Process::own().expect("this process");
+    let memory = own.present_memory().expect("memory");
+    // So large an allocation is a mapping of its own, whose pages are there once they are written.
+    let mut pages: Vec<u8> = Vec::with_capacity(4 << 20);
+    let start = (pages.as_ptr() as u64).next_multiple_of(4096) + 4096;
+    // A huge page would bring its neighbours.
+    let all = (start - 4096) as *mut std::ffi::c_void;
+    // SAFETY: the pages belong to the vector, and the advice leaves their content as it is.
+    let advised = unsafe { rustix::mm::madvise(all, 2 << 20, rustix::mm::Advice::LinuxNoHugepage) };
+    assert!(matches!(advised, Ok(()) | Err(rustix::io::Errno::INVAL)), "{advised:?}");
+    let mut bytes = [1; 8];
+    for _ in 0..2 {
+        assert_eq!(memory.read(start, &mut bytes), None, "the first reading brought the page");
+    }
+    let index = (start - pages.as_ptr() as u64) as usize;
+    pages.spare_capacity_mut()[index].write(9);
+    assert_eq!(memory.read(start, &mut bytes), Some(()));
+    assert_eq!(bytes, [9, 0, 0, 0, 0, 0, 0, 0]);
+    // The page before was never written.
+    assert_eq!(memory.read(start - 4, &mut bytes), None);
+    assert_eq!(memory.read(0, &mut bytes), None);
+    assert_eq!(memory.read(u64::MAX - 7, &mut bytes), None);
+}
+
+#[test]
 fn a_thread_may_be_called_anything() {
     let own = Process::own().expect("this process");
     let (say, said) = std::sync::mpsc::channel();

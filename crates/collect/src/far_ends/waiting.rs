@@ -125,13 +125,13 @@ fn opens(process: &Process, text: &str) -> Option<Opens> {
     let argument = |place: usize| u64::from_str_radix(words.get(place)?.strip_prefix("0x")?, 16).ok();
     let (path, flags) = (argument(first)?, argument(first + 1)?);
     let mut bytes = Vec::new();
-    if let Ok(memory) = process.memory() {
+    if let Ok(memory) = process.present_memory() {
         // A page that follows may be missing.
         while bytes.len() < MAX_PATH && !bytes.contains(&0) {
             let mut piece = [0; 64];
             let at = path.wrapping_add(bytes.len() as u64);
             let piece = &mut piece[..(64 - at % 64) as usize];
-            if memory.read(at, piece).is_err() {
+            if memory.read(at, piece).is_none() {
                 break;
             }
             bytes.extend_from_slice(piece);
@@ -199,7 +199,7 @@ const POLLOUT: u16 = 4;
 fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
     const BYTES: u64 = 8;
     let mut bytes = vec![0; (count.min(MAX_POLLED) * BYTES) as usize];
-    let read = process.memory().ok().and_then(|memory| memory.read(array, &mut bytes).ok());
+    let read = process.present_memory().ok().and_then(|memory| memory.read(array, &mut bytes));
     let entries = bytes.chunks_exact(BYTES as usize).filter(|_| read.is_some());
     let found = entries.filter_map(|entry| {
         let fd = i32::from_ne_bytes(entry[..4].try_into().ok()?);
@@ -214,14 +214,14 @@ fn polled(process: &Process, array: u64, count: u64) -> Vec<Awaited> {
 /// set. The sets have a bit for each of `count` descriptors.
 fn selected(process: &Process, count: u64, sets: [u64; 2]) -> Vec<Awaited> {
     const MAX: u64 = 1024;
-    let Ok(memory) = process.memory() else { return Vec::new() };
+    let Ok(memory) = process.present_memory() else { return Vec::new() };
     let mut is_whole = count <= MAX;
     let mut read = Vec::new();
     for (index, address) in sets.into_iter().enumerate().filter(|(_, address)| *address != 0) {
         let mut bits = [0; MAX as usize / 8];
         // A set ends with its count, perhaps at the end of mapped memory.
         let bytes = count.min(MAX).div_ceil(64) as usize * 8;
-        is_whole &= memory.read(address, &mut bits[..bytes]).is_ok();
+        is_whole &= memory.read(address, &mut bits[..bytes]).is_some();
         read.push((index, bits));
     }
     let members = read.into_iter().flat_map(|(index, bits)| {
