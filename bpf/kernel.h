@@ -288,6 +288,7 @@ struct task_struct {
 	sigset_t blocked;
 	struct sigpending pending;
 	int exit_state;
+	int exit_code;
 	struct thread_struct thread;
 	void *worker_private; /* 5.17 */
 };
@@ -484,8 +485,21 @@ struct io_worker {
 	struct io_wq_work *cur_work;
 };
 
+/* An io_uring. */
+struct io_ring_ctx {
+	unsigned int cached_sq_head; /* requests taken from the submission queue */
+	unsigned int cached_cq_tail; /* results put into the completion queue */
+};
+
+struct io_cqe {
+	int fd; /* its descriptor, until the request is done */
+};
+
 struct io_kiocb {
 	struct file *file;
+	struct io_ring_ctx *ctx;
+	struct io_cqe cqe;
+	unsigned int flags;
 	__u8 opcode;
 	struct io_wq_work work;
 };
@@ -584,6 +598,7 @@ enum bpf_func_id { BPF_FUNC_loop = 181 };
 #define DEFAULT_PRIO 120
 
 #define PF_IO_WORKER 0x00000010
+#define TASK_DEAD 0x80
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 #define AF_UNIX 1
@@ -595,6 +610,8 @@ enum bpf_func_id { BPF_FUNC_loop = 181 };
 #define IPPROTO_UDP 17
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
 #define S_IFIFO 0010000
 
 #endif

@@ -93,6 +93,8 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	}
 	r->c.call = regs->orig_ax;
 	r->c.arg0 = regs->di;
+	if (r->c.call == SYS_io_uring_enter && fill_ring(&r->c, prev, regs))
+		return sizeof(struct wp_switch_call);
 	if (takes_descriptor(r->c.call)) {
 		tell_file(prev, regs->di);
 		return sizeof(struct wp_switch_call);
@@ -152,7 +154,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	look_whether_stolen(ring, now, prev->pid);
 	tell_context(now);
 	if (record_failed_calls && !preempt && prev_state)
-		write_failed_call(ring, prev, now);
+		write_failed_call(ring, prev, prev_state, now);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r) {
 		ring->interrupts_at_switch = ring->interrupts_ns;

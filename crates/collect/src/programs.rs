@@ -33,9 +33,10 @@ use crate::unwind_rules::UnwindRules;
 /// The programs without which no wait can be explained.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
 
-/// Programs at a kernel function, each with the tracepoint that newer kernels have in the function. Such a program is
-/// loaded only where the tracepoint is missing.
-const STAND_INS: [(&str, &str); 1] = [("sock_def_readable", "sk_data_ready")];
+/// Programs at a kernel function or tracepoint, each with the tracepoint that newer kernels have in its place. Such a
+/// program is loaded only where the newer tracepoint is missing.
+const STAND_INS: [(&str, &str); 2] =
+    [("sock_def_readable", "sk_data_ready"), ("io_uring_submit_sqe", "io_uring_submit_req")];
 
 /// Entries in each CPU's stack cache: `STACK_CACHE` of `bpf/stack.bpf.h`.
 const STACK_CACHE: u32 = 4096;
@@ -73,6 +74,7 @@ fn consequence(program: &str) -> &'static str {
             "a runnable thread that moves to another CPU counts as waiting for the one that it left"
         }
         "mark_victim" => "the kernel's kills for want of memory are not named",
+        "io_uring_submit_req" | "io_uring_submit_sqe" => "waits for an io_uring have no file",
         "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
         "failed_call" | "failed_exit" => "the calls that fail before sleeps are not known",
@@ -157,11 +159,12 @@ impl<'obj> Programs<'obj> {
                 program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
             }
             let there = has_target(&kernel, &section);
-            let stands_for = STAND_INS.iter().find(|(function, _)| *function == name);
+            let stands_for = STAND_INS.iter().find(|(place, _)| *place == name);
             let wanted = is_wanted(&name, options, goroutines_wanted)
                 && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));
             let stand_in = STAND_INS.iter().find(|(_, tracepoint)| *tracepoint == name);
-            let replaced = stand_in.is_some_and(|(function, _)| has_function(&kernel, function));
+            let replaced = stand_in
+                .is_some_and(|(place, _)| has_function(&kernel, place) || has_tracepoint(&kernel, place));
             if wanted && !there && !replaced {
                 if REQUIRED.contains(&name.as_str()) {
                     return Err(Error::NoTracepoint { name });

@@ -21,7 +21,7 @@ fn records_of(program: &str) -> Option<LostRecords> {
         "contention_begin" | "contention_end" | "block_bio_queue" => return None,
         "memcg_reclaim_begin" | "memcg_reclaim_end" | "mark_victim" => return None,
         // An interrupt makes no system call.
-        "failed_call" => return None,
+        "failed_call" | "io_uring_submit_req" | "io_uring_submit_sqe" => return None,
         "sched_switch" => LostRecords::Switches,
         "sched_waking" | "sched_wakeup_new" => LostRecords::WakeUps,
         "sched_migrate_task" => LostRecords::Moves,
@@ -148,14 +148,16 @@ mod tests {
             include_str!("../../../bpf/signal.bpf.c"),
             include_str!("../../../bpf/limit.bpf.c"),
             include_str!("../../../bpf/memory.bpf.c"),
+            include_str!("../../../bpf/io_uring.bpf.c"),
         ];
         let programs = sources.iter().flat_map(|source| source.split("int BPF_PROG(").skip(1));
         let names: Vec<_> = programs.filter_map(|program| program.split([',', ')']).next()).collect();
         assert!(names.len() > 25, "{names:?}");
         for name in names {
             assert_ne!(records_of(name), Some(LostRecords::Any), "{name}");
-            let by_threads_alone =
-                matches!(name, "block_bio_queue" | "mark_victim") || name.starts_with("memcg_reclaim_");
+            let by_threads_alone = matches!(name, "block_bio_queue" | "mark_victim")
+                || name.starts_with("memcg_reclaim_")
+                || name.starts_with("io_uring_submit_");
             assert_eq!(records_of(name).is_none(), by_threads_alone, "{name}");
         }
     }

@@ -1,6 +1,7 @@
 //! Waits for requests to an io_uring in a live recording: a worker's request is named with its file, and the disk behind it;
 //! an answer that comes late has its sender.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -37,7 +38,7 @@ fn a_workers_request_is_named_with_its_file_and_the_disk_only_where_one_is() {
     let Some(program) = requests(&folder) else { return };
     let synced = answer(&folder, &[&program, "fsync", "wal"]);
     let waits: Vec<&Value> =
-        list(&synced["waits"]).iter().filter(|wait| wait["call"] == "io_uring_enter").collect();
+        list(&synced["waits"]).iter().filter(|wait| wait["call"] == "io_uring fsync").collect();
     assert!(waits.len() >= 20, "{}", waits.len());
     let workers = list(&synced["segments"]).iter().filter(|it| it["call"] == "io_uring fsync");
     let workers: Vec<&Value> = workers.collect();
@@ -70,6 +71,36 @@ fn a_workers_request_is_named_with_its_file_and_the_disk_only_where_one_is() {
         "{}",
         fast["rows"]
     );
+}
+
+/// The calls of the thread's own waits, without repetitions, with their objects.
+fn own_waits(document: &Value) -> BTreeSet<(String, String)> {
+    let tid = &document["window"]["tid"];
+    let lists = [list(&document["waits"]), list(&document["segments"])];
+    let own = lists.into_iter().flatten().filter(|it| &it["tid"] == tid);
+    let calls = own.filter_map(|it| {
+        let call = it["call"].as_str().filter(|call| call.starts_with("io_uring"))?;
+        Some((call.to_owned(), it["object"]["name"].as_str().unwrap_or_default().to_owned()))
+    });
+    calls.collect()
+}
+
+#[test]
+fn a_wait_for_requests_for_a_single_file_has_its_name_and_others_have_none() {
+    let Some(folder) = place(WOULD_SHOW) else { return };
+    let Some(program) = requests(&folder) else { return };
+    let pair = |call: &str, object: &str| (call.to_owned(), object.to_owned());
+    let cases: [(&[&str], (String, String)); 5] = [
+        (&["direct", "index"], pair("io_uring read", "index")),
+        (&["fsync", "wal"], pair("io_uring fsync", "wal")),
+        (&["twice", "wal"], pair("io_uring fsync", "wal")),
+        (&["two", "wal", "index"], pair("io_uring_enter", "")),
+        (&["polled", "wal"], pair("io_uring_enter", "")),
+    ];
+    for (words, expected) in cases {
+        let answered = answer(&folder, &[&[&*program], words].concat());
+        assert_eq!(own_waits(&answered), BTreeSet::from([expected]), "{words:?}");
+    }
 }
 
 #[test]

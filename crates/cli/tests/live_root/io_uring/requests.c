@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Requests to an io_uring, each awaited in io_uring_enter. `fsync FILE`: 20 blocks, each written and then synchronised by a request.
- * `read`: 5 reads of a socket whose other end, the process `answers`, writes 20 ms after each question.
+ * `direct FILE`: 20 reads of the disk, past the page cache. `read`: 5 reads of a socket whose other end, the process `answers`,
+ * writes 20 ms after each question. With several requests in flight: `two FILE FILE`, where 20 times the blocks of both files are
+ * synchronised at once; `polled FILE`, as `fsync`, while a request for a socket waits that nobody writes to; `twice FILE`, as
+ * `two` with a single file.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,29 +38,69 @@ static int begin(void)
 	return submitted != MAP_FAILED && entries != MAP_FAILED && completed != MAP_FAILED;
 }
 
-static void wait_for(struct io_uring_sqe request)
+static void put(struct io_uring_sqe request)
 {
 	unsigned *tail = (void *)(submitted + places.sq_off.tail), *mask = (void *)(submitted + places.sq_off.ring_mask);
-	unsigned *array = (void *)(submitted + places.sq_off.array), *head = (void *)(completed + places.cq_off.head);
-	unsigned place = *tail & *mask;
+	unsigned *array = (void *)(submitted + places.sq_off.array), place = *tail & *mask;
 
 	entries[place] = request;
 	array[place] = place;
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-	syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
-	__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
 }
 
-static int synchronise(const char *path)
+static void wait_for(struct io_uring_sqe request, int beside)
 {
-	static char block[4096];
+	unsigned *head = (void *)(completed + places.cq_off.head);
+
+	put(request);
+	syscall(SYS_io_uring_enter, ring, 1 + beside, 1 + beside, IORING_ENTER_GETEVENTS, NULL, 0);
+	__atomic_store_n(head, *head + 1 + beside, __ATOMIC_RELEASE);
+}
+
+static struct io_uring_sqe synchronisation(int file)
+{
+	return (struct io_uring_sqe){ .opcode = IORING_OP_FSYNC, .fd = file };
+}
+
+static char block[1 << 16] __attribute__((aligned(4096)));
+
+static int synchronise(const char *path, const char *beside)
+{
 	int file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0644);
+	int other = beside ? open(beside, O_CREAT | O_WRONLY | (strcmp(beside, path) ? O_TRUNC : 0), 0644) : -1;
 
 	for (int i = 0; i < 20; i++) {
-		if (write(file, block, sizeof(block)) != sizeof(block))
+		if (write(file, block, 4096) != 4096 || (beside && write(other, block, 4096) != 4096))
 			return 1;
-		wait_for((struct io_uring_sqe){ .opcode = IORING_OP_FSYNC, .fd = file });
+		if (beside)
+			put(synchronisation(other));
+		wait_for(synchronisation(file), beside ? 1 : 0);
 	}
+	return 0;
+}
+
+static int wait_for_socket(void)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return 1;
+	put((struct io_uring_sqe){ .opcode = IORING_OP_POLL_ADD, .fd = ends[0], .poll_events = POLLIN });
+	return syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0) != 1;
+}
+
+static int read_directly(const char *path)
+{
+	int file = open(path, O_CREAT | O_RDWR | O_TRUNC | O_DIRECT, 0644);
+
+	for (int i = 0; i < 20; i++) {
+		if (pwrite(file, block, sizeof(block), (off_t)i * sizeof(block)) != sizeof(block))
+			return 1;
+	}
+	for (int i = 0; i < 20; i++)
+		wait_for((struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = file, .addr = (__u64)block, .len = sizeof(block),
+						.off = (__u64)i * sizeof(block) },
+			 0);
 	return 0;
 }
 
@@ -79,7 +123,7 @@ static int ask(void)
 	for (int i = 0; i < 5; i++) {
 		if (write(ends[0], "?", 1) != 1)
 			return 1;
-		wait_for((struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = ends[0], .addr = (__u64)&answer, .len = 1 });
+		wait_for((struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = ends[0], .addr = (__u64)&answer, .len = 1 }, 0);
 	}
 	return 0;
 }
@@ -89,5 +133,13 @@ int main(int count, char **words)
 	alarm(20);
 	if (!begin())
 		return 2;
-	return count > 2 && !strcmp(words[1], "fsync") ? synchronise(words[2]) : ask();
+	if (count < 3)
+		return ask();
+	if (!strcmp(words[1], "direct"))
+		return read_directly(words[2]);
+	if (!strcmp(words[1], "twice"))
+		return synchronise(words[2], words[2]);
+	if (!strcmp(words[1], "polled") && wait_for_socket())
+		return 1;
+	return synchronise(words[2], count > 3 ? words[3] : NULL);
 }
