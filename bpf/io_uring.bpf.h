@@ -20,7 +20,8 @@ enum { REQ_F_FIXED_FILE = 1 << 0 };
 
 /* The requests in flight on a ring. */
 struct in_flight {
-	__u64 file; /* address */
+	__u64 file; /* the last one's address */
+	__u64 inode;
 	__u32 call;
 	__u8 differ;
 	__u8 others; /* the ring had requests that are not for files */
@@ -108,8 +109,8 @@ static __always_inline int count_in_flight(struct io_ring_ctx *ring)
 	return BPF_CORE_READ(ring, cached_sq_head) - BPF_CORE_READ(ring, cached_cq_tail);
 }
 
-/* The file of a submitted request; none for a socket or pipe, or for a file without a descriptor. */
-static __always_inline struct file *file_of_submitted(struct io_kiocb *request)
+/* Finds the file of a submitted request; false for a socket or pipe, or for a file without a descriptor. */
+static __always_inline bool find_submitted(struct in_flight *now, struct io_kiocb *request)
 {
 	struct task_struct *task = for_loads(bpf_get_current_task_btf());
 	struct descriptor d = {};
@@ -117,13 +118,15 @@ static __always_inline struct file *file_of_submitted(struct io_kiocb *request)
 	__u32 mode;
 
 	if (BPF_CORE_READ(request, flags) & REQ_F_FIXED_FILE)
-		return NULL;
+		return false;
 	look_up(&d, task, (__u32)BPF_CORE_READ(request, cqe.fd));
 	inode = d.inode;
 	if (!d.file || !inode)
-		return NULL;
+		return false;
 	mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-	return mode == S_IFREG || mode == S_IFBLK ? d.file : NULL;
+	now->file = (__u64)d.file;
+	now->inode = (__u64)inode;
+	return mode == S_IFREG || mode == S_IFBLK;
 }
 
 /* Follows what is in flight on the ring of a request that is being submitted. */
@@ -140,11 +143,9 @@ static __always_inline void follow_request(struct io_kiocb *request)
 	if (known && known->others)
 		return;
 	now.call = call_of_request(BPF_CORE_READ(request, opcode), request);
-	if (now.call != WP_CALL_NONE && takes_descriptor(now.call))
-		now.file = (__u64)file_of_submitted(request);
-	now.others = !now.file;
+	now.others = now.call == WP_CALL_NONE || !takes_descriptor(now.call) || !find_submitted(&now, request);
 	if (known && count_in_flight(ring) != 1)
-		now.differ = known->differ || known->file != now.file || known->call != now.call;
+		now.differ = known->differ || known->inode != now.inode || known->call != now.call;
 	bpf_map_update_elem(&rings_in_flight, &key, &now, BPF_ANY);
 }
 

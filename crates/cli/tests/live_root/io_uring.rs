@@ -94,8 +94,8 @@ fn a_wait_for_requests_for_a_single_file_has_its_name_and_others_have_none() {
         (&["direct", "index"], pair("io_uring read", "index")),
         (&["fsync", "wal"], pair("io_uring fsync", "wal")),
         (&["twice", "wal"], pair("io_uring fsync", "wal")),
-        (&["two", "wal", "index"], pair("io_uring_enter", "")),
-        (&["polled", "wal"], pair("io_uring_enter", "")),
+        (&["two", "wal", "index"], pair("io_uring_enter", "[io_uring]")),
+        (&["polled", "wal"], pair("io_uring_enter", "[io_uring]")),
     ];
     for (words, expected) in cases {
         let answered = answer(&folder, &[&[&*program], words].concat());
