@@ -11,14 +11,15 @@ CLIENTS = 8
 
 
 class Load:
-    """A load. `targets` chooses the recorded processes, as a user would; `seconds` is the length of a run."""
+    """A load. `targets` chooses the recorded processes, as a user would; `seconds` is the length of a run, in which a 99th percentile
+    should have thousands of operations."""
 
     name = ""
     rows = ()
+    seconds = 2
 
-    def __init__(self, host, seconds):
+    def __init__(self, host):
         self.host = host
-        self.seconds = seconds
         self.targets = ["-a"]
 
     def prepare(self):
@@ -43,7 +44,7 @@ class Postgres(Load):
     def postgres(self):
         programs = postgres_programs()
         data = self.host.directory / "data"
-        self.host.run(programs / "initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", data)
+        self.host.run(programs / "initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", data)
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": self.host.directory,
@@ -54,8 +55,8 @@ class Postgres(Load):
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         socket = self.host.directory / ".s.PGSQL.5432"
-        # INT stops PostgreSQL without waiting for its clients.
-        pid = self.host.serve("postgres", "INT", socket.exists, programs / "postgres", "-D", data, *options)
+        # QUIT stops PostgreSQL at once: without its clients, and without writing data that are removed.
+        pid = self.host.serve("postgres", "QUIT", socket.exists, programs / "postgres", "-D", data, *options)
         self.targets = ["-p", str(pid)]
         self.at = ["-h", self.host.directory, "-U", "postgres"]
         self.programs = programs
@@ -98,6 +99,7 @@ class SelectOnly(Pgbench):
     name = "pgbench, select only"
     rows = (name,)
     script = ["-S"]
+    seconds = 1
 
 
 class Sysbench(Postgres):
@@ -156,6 +158,7 @@ class RedisPipelined(Redis):
 class Iperf3(Load):
     name = "iperf3, loopback"
     rows = (name,)
+    seconds = 1
 
     def prepare(self):
         self.port = machine.free_port()

@@ -214,10 +214,11 @@ class Recorder:
 
 
 def lost(answer):
-    """The number of lost records in a document by `wakepath record --json`; `None` where a gap has no number."""
+    """The number of records that the recorder lost, in a document by `wakepath record --json`; `None` where a loss has no number.
+    Switches that the kernel did not report are no losses of the recorder."""
     try:
         losses = json.loads(answer)["losses"]
-        counts = [loss["count"] for loss in losses]
+        counts = [loss["count"] for loss in losses if loss["reported"]]
     except (ValueError, KeyError, TypeError) as error:
         raise Failed(f"the answer of `wakepath record --json` has no `losses`: {error!r}") from None
     return None if None in counts else sum(counts)

@@ -20,9 +20,9 @@ import reports
 # The options of `wakepath record`, by the name in the tables.
 MODES = {"–": [], "`--stacks`": ["--stacks"], "`--path-only`": ["--path-only"], "`--flight 10s`": ["--flight", "10s"]}
 # Measured here; only the forecast depends on them.
-SECONDS_BESIDE_A_RUN = 0.35
-SECONDS_BESIDE_A_SESSION = 3.0
-SECONDS_TO_PREPARE = 9.0
+SECONDS_BESIDE_A_RUN = 0.1
+SECONDS_BESIDE_A_SESSION = 1.3
+SECONDS_TO_PREPARE = 6.0
 
 
 def say(text):
@@ -33,15 +33,14 @@ def arguments():
     parser = argparse.ArgumentParser(prog="packaging/bench-loads", description="Real loads, alone and recorded.")
     parser.add_argument("--quick", action="store_true", help="a few seconds for each load: to check this program, not to measure")
     parser.add_argument("--only", metavar="WORD", help="only loads with this word in their names")
-    parser.add_argument("--seconds", type=int, default=2, metavar="N", help="the length of a run, whole seconds [default: 2]")
-    parser.add_argument("--rounds", type=int, default=4, metavar="N", help="rounds; each has two pairs for each mode [default: 4]")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds; each has two pairs for each mode [default: 5]")
     parser.add_argument("--directory", default="/var/tmp", help="where data and recordings go, on a disk [default: /var/tmp]")
     parser.add_argument("--program", default="target/release/wakepath", help="the recorder [default: target/release/wakepath]")
     given = parser.parse_args()
     if given.quick:
-        given.seconds, given.rounds = 1, 1
-    if given.seconds < 1 or given.rounds < 1:
-        parser.error("--seconds and --rounds are 1 or more")
+        given.rounds = 1
+    if given.rounds < 1:
+        parser.error("--rounds is 1 or more")
     return given
 
 
@@ -83,14 +82,15 @@ def machine_line(idle):
             done = subprocess.run(command, capture_output=True, text=True)
         except OSError:
             return ""
-        return (done.stdout + done.stderr).strip().splitlines()[0].split(" (")[0]
+        return (done.stdout + done.stderr).strip().splitlines()[0]
 
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         models = [line.partition(": ")[2].strip() for line in file if line.startswith("model name")]
     virtual = first("systemd-detect-virt") not in ("", "none")
     postgres = loads.postgres_programs() / "postgres"
     redis = " ".join(first("redis-server", "--version").split(" ")[:3])
-    versions = [first(str(postgres), "--version"), first("sysbench", "--version"), redis, first("iperf3", "--version")]
+    # postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)
+    versions = [" ".join(first(str(postgres), "--version").split(" ")[1:3]).strip("()").replace(")", ""), first("sysbench", "--version"), redis, " ".join(first("iperf3", "--version").split(" ")[:2])]
     model = models[0] if models else "CPU of an unknown model"
     return (
         f"Machine: {model}, {os.cpu_count()} CPUs{', virtual' if virtual else ''}; Linux {os.uname().release}; {', '.join(versions)}. "
@@ -122,8 +122,13 @@ def main():
     idle = os.getloadavg()[0]
     if idle > 0.3 and not given.quick:
         say(f"warning: the load average is {idle:.2f}: other work on this machine widens every interval")
-    block = 4 * (given.seconds + SECONDS_BESIDE_A_RUN) + SECONDS_BESIDE_A_SESSION
-    whole = len(chosen) * (SECONDS_TO_PREPARE + given.rounds * len(MODES) * block)
+    if given.quick:
+        for load in chosen:
+            load.seconds = 1
+    blocks = given.rounds * len(MODES)
+    whole = sum(
+        SECONDS_TO_PREPARE + blocks * (4 * (load.seconds + SECONDS_BESIDE_A_RUN) + SECONDS_BESIDE_A_SESSION) for load in chosen
+    )
     say(f"{len(chosen)} loads, {len(MODES)} ways to record, {2 * given.rounds} pairs each: takes some {whole / 60:.0f} minutes")
     began = time.monotonic()
     done = 0
@@ -131,7 +136,7 @@ def main():
     def progress(load, mode, runs):
         nonlocal done
         done += 1
-        share = done / (len(chosen) * given.rounds * len(MODES))
+        share = done / (len(chosen) * blocks)
         left = (time.monotonic() - began) * (1 / share - 1) / 60
         alone, first, second, after = (page.figure(it[0].throughput) for it in runs)
         say(f"{100 * share:3.0f}%, {left:4.1f} minutes left: {load.name}, {mode}: {alone} [{first} {second}] {after} {runs[0][0].unit}")
@@ -142,13 +147,13 @@ def main():
         try:
             host = machine.Machine(given.directory)
             try:
-                new_rows, sessions[kind.name] = measure_load(kind(host, given.seconds), program, given.rounds, progress)
+                new_rows, sessions[kind.name] = measure_load(kind(host), program, given.rounds, progress)
                 rows.update(new_rows)
             finally:
                 host.close()
         except (machine.Failed, reports.Unreadable, OSError) as error:
             failures[kind.name] = str(error)
-            done = before + given.rounds * len(MODES)
+            done = before + blocks
             print(f"error: {kind.name}: {error}", file=sys.stderr, flush=True)
     say(f"done after {(time.monotonic() - began) / 60:.1f} minutes")
     print(page.page(machine_line(idle), rows, sessions, list(MODES), given.rounds, failures), end="")

@@ -73,7 +73,7 @@ def pgbench(row, report, logs):
 
 def sysbench(row, report):
     """sysbench's report with `--percentile=99 --histogram=on`: the median is the histogram's, whose steps are some 2% wide."""
-    (rate,) = found("sysbench", "the rate of transactions", r"^ *transactions: +\d+ +\((\S+) per sec\.\)$", report)
+    transactions, rate = found("sysbench", "the rate of transactions", r"^ *transactions: +(\d+) +\((\S+) per sec\.\)$", report)
     (p99,) = found("sysbench", "the 99th percentile", r"^ *99th percentile: +(\S+)$", report)
     (histogram,) = found(
         "sysbench", "the histogram", r"^Latency histogram \(values are in milliseconds\)\n.*distribution.*\n((?:.*\|.*\n)+)", report
@@ -82,11 +82,13 @@ def sysbench(row, report):
     for line in histogram.splitlines():
         value, count = found("sysbench", "a bar of the histogram", r"^ *([\d.]+) \|\**\s+(\d+)$", line)
         bars.append((float(value), int(count)))
-    half = sum(count for _, count in bars) / 2
+    counted = sum(count for _, count in bars)
+    if counted != int(transactions) or counted == 0:
+        raise Unreadable(f"sysbench: {transactions} transactions, {counted} in its histogram")
     below = 0
     for value, count in sorted(bars):
         below += count
-        if below >= half:
+        if below >= counted / 2:
             break
     throughput = number("sysbench", "the rate of transactions", rate)
     return Figures(
