@@ -4,6 +4,7 @@ Prints the tables on stdout, progress on stderr. Exits with 1 where a load could
 """
 
 import argparse
+import math
 import os
 import pathlib
 import signal
@@ -110,7 +111,7 @@ def main():
         sys.exit(f"error: no load has `{given.only}` in its name\nhint: {'; '.join(load.name for load in loads.LOADS)}")
 
     def stop(number, _):
-        # What ends now is not to be disturbed by a second Ctrl-C.
+        # A second Ctrl-C does not disturb the end.
         for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(other, signal.SIG_IGN)
         say("stopping: ends servers, removes data")
@@ -129,7 +130,7 @@ def main():
     whole = sum(
         SECONDS_TO_PREPARE + blocks * (4 * (load.seconds + SECONDS_BESIDE_A_RUN) + SECONDS_BESIDE_A_SESSION) for load in chosen
     )
-    say(f"{len(chosen)} loads, {len(MODES)} ways to record, {2 * given.rounds} pairs each: takes some {whole / 60:.0f} minutes")
+    say(f"{len(chosen)} loads, {len(MODES)} ways to record, {2 * given.rounds} pairs each: takes some {math.ceil(whole / 60)} minutes")
     began = time.monotonic()
     done = 0
 

@@ -112,8 +112,10 @@ def recorder_table(sessions, modes):
             losses = [lost for _, _, lost in used]
             lost = "not known" if None in losses else f"{sum(losses):,}"
             lines.append(f"| {name} | {label} | {cpu} | {size} | {lost} |")
+    if not lines:
+        return ""
     head = ["| load | options | the recorder's CPU, of one | recording, MB/s | lost records, all sessions |", "|---|---|---:|---:|---:|"]
-    return ["## The recorder itself", "", "Medians of the sessions, their least and most.", "", *head, *lines, ""]
+    return "\n".join(["## The recorder itself", "", "Medians of the sessions, their least and most.", "", *head, *lines])
 
 
 def how_sure(rounds, modes):
@@ -136,4 +138,4 @@ def page(machine, rows, sessions, modes, rounds, failures):
         lines += [f"**Not measured: {name}**, by an error: {' '.join(reason.split())}", ""]
     for kind in KINDS:
         lines += table(kind, rows, modes, rounds)
-    return "\n".join(lines + recorder_table(sessions, modes)).rstrip() + "\n"
+    return "\n".join([*lines, recorder_table(sessions, modes)]).rstrip() + "\n"

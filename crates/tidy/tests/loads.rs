@@ -1,4 +1,4 @@
-//! `packaging/bench-loads`: the tests of its arithmetic and of the reports that it reads, which are in Python beside it.
+//! `packaging/bench-loads`: its own tests, in Python, show which reports it reads, which it refuses, and its arithmetic.
 
 use std::path::Path;
 use std::process::Command;
