@@ -44,12 +44,11 @@ def found(program, what, pattern, text):
     return matches[0].groups()
 
 
-def percentile(values, share):
-    """The nearest rank: the smallest value that this share of all values does not exceed. `None` if fewer than one value lies above
-    that rank, so that the 99th percentile needs 100 values."""
-    if len(values) * (1 - share) < 1 - 1e-9:
-        return None
-    return sorted(values)[math.ceil(len(values) * share - 1e-9) - 1]
+def percentile(values, percent):
+    """The nearest rank: the smallest value that `percent` of all values do not exceed. `None` unless a value lies above that rank, so
+    that the 99th percentile needs 100 values."""
+    rank = -(-len(values) * percent // 100)
+    return sorted(values)[rank - 1] if rank < len(values) else None
 
 
 def pgbench(row, report, logs):
@@ -68,7 +67,7 @@ def pgbench(row, report, logs):
     if len(latencies) != int(processed):
         raise Unreadable(f"pgbench: {processed} transactions in its report, {len(latencies)} in its log")
     throughput = number("pgbench", "tps", tps)
-    return Figures(row, throughput, "transactions/s", percentile(latencies, 0.5), percentile(latencies, 0.99))
+    return Figures(row, throughput, "transactions/s", percentile(latencies, 50), percentile(latencies, 99))
 
 
 def sysbench(row, report):
@@ -83,7 +82,7 @@ def sysbench(row, report):
         value, count = found("sysbench", "a bar of the histogram", r"^ *([\d.]+) \|\**\s+(\d+)$", line)
         bars.append((float(value), int(count)))
     counted = sum(count for _, count in bars)
-    if counted != int(transactions) or counted == 0:
+    if counted != int(transactions):
         raise Unreadable(f"sysbench: {transactions} transactions, {counted} in its histogram")
     below = 0
     for value, count in sorted(bars):
@@ -144,4 +143,4 @@ def dsync(row, report):
         raise Unreadable("dsync.py: no write in its report")
     seconds = number("dsync.py", "the time", lines[0])
     latencies = [number("dsync.py", "a write", line) / 1e6 for line in lines[1:]]
-    return Figures(row, len(latencies) / seconds, "writes/s", percentile(latencies, 0.5), percentile(latencies, 0.99))
+    return Figures(row, len(latencies) / seconds, "writes/s", percentile(latencies, 50), percentile(latencies, 99))
