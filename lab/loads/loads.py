@@ -159,6 +159,7 @@ class Iperf3(Load):
     name = "iperf3, loopback"
     rows = (name,)
     seconds = 1
+    options = []
 
     def prepare(self):
         self.port = machine.free_port()
@@ -170,8 +171,16 @@ class Iperf3(Load):
         machine.time.sleep(1)
 
     def run(self):
-        report = self.host.run("iperf3", "--client", "127.0.0.1", "--port", self.port, "--time", self.seconds, "--json")
+        report = self.host.run("iperf3", "--client", "127.0.0.1", "--port", self.port, "--time", self.seconds, "--json", *self.options)
         return [reports.iperf3(self.name, report.stdout)]
+
+
+class Iperf3Pinned(Iperf3):
+    """Where the scheduler puts the two ends decides the throughput, from run to run: here they stay where they are."""
+
+    name = "iperf3, loopback, an end on each CPU"
+    rows = (name,)
+    options = ["--affinity", "0,1"]
 
 
 class Dd(Load):
@@ -197,4 +206,4 @@ class Dd(Load):
         return [figures, reports.dsync(self.rows[1], report.stdout)]
 
 
-LOADS = [TpcB, SelectOnly, Sysbench, Redis, RedisPipelined, Iperf3, Dd]
+LOADS = [TpcB, SelectOnly, Sysbench, Redis, RedisPipelined, Iperf3, Iperf3Pinned, Dd]

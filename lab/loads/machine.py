@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import socket
@@ -42,6 +43,10 @@ class Machine:
         kind = subprocess.run(["stat", "-f", "-c", "%T", parent], capture_output=True, text=True).stdout.strip()
         if kind in NOT_A_DISK or not kind:
             raise Failed(f"{parent} is on {kind or 'no file system'}, not on a disk: name another directory with --directory")
+        try:
+            pwd.getpwnam(USER)
+        except KeyError:
+            raise Failed(f"no user {USER}, as whom servers run: packaging/setup loads") from None
         self.whole = pathlib.Path(tempfile.mkdtemp(prefix="wakepath-loads.", dir=parent))
         self.servers = []
         self.directory, self.recordings = self.whole / "load", self.whole / "recordings"

@@ -83,15 +83,20 @@ def machine_line(idle):
             done = subprocess.run(command, capture_output=True, text=True)
         except OSError:
             return ""
-        return (done.stdout + done.stderr).strip().splitlines()[0]
+        return ((done.stdout + done.stderr).strip().splitlines() or [""])[0]
 
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         models = [line.partition(": ")[2].strip() for line in file if line.startswith("model name")]
     virtual = first("systemd-detect-virt") not in ("", "none")
-    postgres = loads.postgres_programs() / "postgres"
-    redis = " ".join(first("redis-server", "--version").split(" ")[:3])
-    # postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)
-    versions = [" ".join(first(str(postgres), "--version").split(" ")[1:3]).strip("()").replace(")", ""), first("sysbench", "--version"), redis, " ".join(first("iperf3", "--version").split(" ")[:2])]
+    # Each prints its version among other words: the words to keep.
+    programs = [
+        ([loads.postgres_programs() / "postgres", "--version"], slice(1, 3)),
+        (["sysbench", "--version"], slice(0, 2)),
+        (["redis-server", "--version"], slice(0, 3)),
+        (["iperf3", "--version"], slice(0, 2)),
+        (["dd", "--version"], slice(0, 3)),
+    ]
+    versions = [" ".join(first(*command).split(" ")[kept]).replace("(", "").replace(")", "") for command, kept in programs]
     model = models[0] if models else "CPU of an unknown model"
     return (
         f"Machine: {model}, {os.cpu_count()} CPUs{', virtual' if virtual else ''}; Linux {os.uname().release}; {', '.join(versions)}. "
@@ -131,6 +136,7 @@ def main():
         SECONDS_TO_PREPARE + blocks * (4 * (load.seconds + SECONDS_BESIDE_A_RUN) + SECONDS_BESIDE_A_SESSION) for load in chosen
     )
     say(f"{len(chosen)} loads, {len(MODES)} ways to record, {2 * given.rounds} pairs each: takes some {math.ceil(whole / 60)} minutes")
+    about = machine_line(idle)
     began = time.monotonic()
     done = 0
 
@@ -152,12 +158,13 @@ def main():
                 rows.update(new_rows)
             finally:
                 host.close()
-        except (machine.Failed, reports.Unreadable, OSError) as error:
-            failures[kind.name] = str(error)
+        except Exception as error:  # Whatever is wrong with a load, the figures of the others are kept.
+            expected = isinstance(error, (machine.Failed, reports.Unreadable))
+            failures[kind.name] = str(error) if expected else repr(error)
             done = before + blocks
-            print(f"error: {kind.name}: {error}", file=sys.stderr, flush=True)
+            print(f"error: {kind.name}: {failures[kind.name]}", file=sys.stderr, flush=True)
     say(f"done after {(time.monotonic() - began) / 60:.1f} minutes")
-    print(page.page(machine_line(idle), rows, sessions, list(MODES), given.rounds, failures), end="")
+    print(page.page(about, rows, sessions, list(MODES), given.rounds, failures), end="")
     sys.exit(1 if failures else 0)
 
 
