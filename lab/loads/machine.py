@@ -60,9 +60,18 @@ class Machine:
 
     def run(self, *command):
         """Runs a client to its end, and returns its output."""
-        done = subprocess.run(
-            as_user("KILL", *command), cwd=self.directory, env=self.environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+        try:
+            done = subprocess.run(
+                as_user("KILL", *command),
+                cwd=self.directory,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=5 * PATIENCE_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise Failed(f"`{command[0]}` did not end within {5 * PATIENCE_S} s") from None
         if done.returncode != 0:
             raise Failed(f"`{command[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
         return done

@@ -130,10 +130,14 @@ def iperf3(row, report):
     return Figures(row, number("iperf3", "the rate", rate) / 1e9, "Gbit/s")
 
 
-def dd(row, report):
-    """dd's last line: its bytes and its own time; it reports no latencies."""
-    size, seconds = found("dd", "the last line", r"^(\d+) bytes.* copied, (\S+) s, [\d.]+ [kMG]?B/s$", report)
-    return Figures(row, number("dd", "the size", size) / number("dd", "the time", seconds) / 1e3, "kB/s")
+def dd(row, texts):
+    """The last lines of several dd: their bytes by their own times; dd reports no latencies."""
+    sums = [0.0, 0.0]
+    for text in texts:
+        size, seconds = found("dd", "the last line", r"^(\d+) bytes.* copied, (\S+) s, [\d.]+ [kMG]?B/s$", text)
+        sums[0] += number("dd", "the size", size)
+        sums[1] += number("dd", "the time", seconds)
+    return Figures(row, number("dd", "the rate", sums[0] / (sums[1] or math.inf)) / 1e3, "kB/s")
 
 
 def dsync(row, report):

@@ -129,8 +129,11 @@ class Reports(unittest.TestCase):
 
     def test_dd_has_its_bytes_by_its_own_time(self):
         report = sample("dd.txt")
-        read = lambda text: reports.dd("dd", text)
-        self.assertAlmostEqual(read(report).throughput, 839680 / 0.642016 / 1e3)
+        read = lambda text: reports.dd("dd", [report, text])
+        self.assertAlmostEqual(reports.dd("dd", [report]).throughput, 839680 / 0.642016 / 1e3)
+        twice = read(report.replace("0.642016", "1.357984").replace("839680", "160320"))
+        self.assertAlmostEqual(twice.throughput, 1_000_000 / 2 / 1e3)
+        self.unreadable(lambda texts: reports.dd("dd", texts), [], "nothing was measured")
         self.breaks(
             read,
             report,
