@@ -8,8 +8,8 @@ import reports
 
 POSTGRES = "/usr/lib/postgresql"
 CLIENTS = 8
-# Few enough for a slow disk within a run: 4 ms each take a second.
-DD_WRITES = 256
+# The writes by the first dd in a run, when the speed is not known: at 4 ms each a quarter of a second.
+MIN_DD_WRITES = 64
 
 
 class Load:
@@ -197,11 +197,13 @@ class Dd(Load):
 
     def run(self):
         output = f"of={self.host.directory / 'written'}"
-        command = ["dd", "if=/dev/zero", output, "bs=4k", f"count={DD_WRITES}", "conv=notrunc", "oflag=dsync"]
+        command = ["dd", "if=/dev/zero", output, "bs=4k", "conv=notrunc", "oflag=dsync"]
         end = machine.time.monotonic() + self.seconds / 2
-        texts = []
+        count, texts = MIN_DD_WRITES, []
         while not texts or machine.time.monotonic() < end:
-            texts.append(self.host.run(*command).stderr)
+            texts.append(self.host.run(*command, f"count={count}").stderr)
+            # A quarter of a second at the last speed, which may fall to a tenth where another process holds the CPU.
+            count = max(MIN_DD_WRITES, int(reports.dd(self.rows[0], texts[-1:]).throughput * 1e3 / 4096 / 4))
         loop = self.host.run(sys.executable, "-ES", "-c", self.loop, self.host.directory / "written", self.seconds / 2)
         return [reports.dd(self.rows[0], texts), reports.dsync(self.rows[1], loop.stdout)]
 
