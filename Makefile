@@ -133,6 +133,15 @@ bench: program workloads ## cost of recording, counting and drilling down, speed
 	  cat target/cost.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >lab/results/performance.md
 	@cat lab/results/performance.md; exit "$$(cat target/drill.code)"
 
+.PHONY: bench-loads
+bench-loads: program ## pgbench, sysbench, redis-benchmark, iperf3 and dd, alone and recorded: writes lab/results/loads.md (root)
+	@packaging/setup loads
+	@$(AS_ROOT) packaging/bench-loads $(if $(QUICK),--quick) >target/loads-tables.md; code=$$?; \
+	commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat lab/loads/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench-loads\`."; echo; \
+	  cat target/loads-tables.md; echo; cat lab/loads/works.md; } >target/loads.md; cat target/loads.md; \
+	$(if $(QUICK),,[ ! -s target/loads-tables.md ] || cp target/loads.md lab/results/loads.md;) exit $$code
+
 .PHONY: perfetto
 perfetto: demo ## hold what is exported against Perfetto's own trace_processor (node, npm)
 	crates/report/tests/trace_processor target/demo/backup.rec
