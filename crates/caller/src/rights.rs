@@ -1,9 +1,11 @@
 //! The user who called sudo, and acting with this user's rights.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 /// The user who called sudo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,25 @@ impl Caller {
         let found = unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
         groups.truncate(if found < 0 { 0 } else { count.max(0) as usize });
         (uid != 0).then_some(Self { uid, gid, groups })
+    }
+
+    /// This user's home directory, if the user has an entry with one.
+    pub fn home(&self) -> Option<PathBuf> {
+        let mut room = vec![0; 16 << 10];
+        let mut entry = MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: `entry` and `found` are live, and `room` has the length that is given.
+        let result = unsafe {
+            libc::getpwuid_r(self.uid, entry.as_mut_ptr(), room.as_mut_ptr(), room.len(), &raw mut found)
+        };
+        if result != 0 || found.is_null() {
+            return None;
+        }
+        // SAFETY: the call succeeded and found an entry, so it has written `entry`.
+        let home = unsafe { entry.assume_init() }.pw_dir;
+        // SAFETY: an entry's texts end with a NUL and lie in `room`, which is alive.
+        let home = (!home.is_null()).then(|| unsafe { CStr::from_ptr(home) }.to_bytes().to_vec())?;
+        Some(PathBuf::from(OsString::from_vec(home))).filter(|home| home.is_absolute())
     }
 
     /// Makes this process the user's, for good. Safe in a signal handler.
@@ -117,6 +138,13 @@ fn groups() -> io::Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_has_the_home_in_its_entry() {
+        let home = |uid| Caller { uid, gid: 0, groups: vec![] }.home();
+        assert_eq!(home(0).as_deref(), Some(std::path::Path::new("/root")));
+        assert_eq!(home(3_999_999_999), None, "nobody has this number");
+    }
 
     #[test]
     fn needs_root_rights_come_back_to_this_thread_and_never_left_another() {
