@@ -129,8 +129,9 @@ mod tests {
         assert_eq!(with(3, None), None);
         // Under sudo: never a folder of root's, whatever the environment says.
         let caller = |uid| Caller { uid, gid: 0, groups: vec![] };
+        let home = caller(0).home().expect("root has a home");
         assert_eq!(with(0, Some(caller(0))), path("/d"));
-        assert_eq!(with(1, Some(caller(0))), path("/root/.cache/debuginfod_client"));
+        assert_eq!(with(1, Some(caller(0))), Some(home.join(".cache/debuginfod_client")));
         assert_eq!(with(1, Some(caller(3_999_999_999))), None, "a user without a home");
         let empty = directory_by(None, |name| Some(OsString::from(if name == "HOME" { "/h" } else { "" })));
         assert_eq!(empty, path("/h/.cache/debuginfod_client"));

@@ -26,7 +26,7 @@ use request::{Agent, Refused};
 /// The variable with the servers' addresses, as in other tools.
 pub const URLS_VARIABLE: &str = "DEBUGINFOD_URLS";
 
-/// What is fetched at this moment.
+/// The fetching at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'a> {
     /// The server's address.
@@ -64,7 +64,7 @@ pub enum Trouble {
     Server {
         /// Its address.
         url: String,
-        /// What it did, after its address.
+        /// Its answer or silence, in words that follow its address.
         why: String,
     },
     /// A server's file was not taken.
@@ -74,7 +74,7 @@ pub enum Trouble {
         url: String,
         /// The program's name.
         name: Vec<u8>,
-        /// What is wrong with the file, after the server's address.
+        /// The file's fault, in words that follow the server's address.
         why: String,
     },
     /// No server had these programs' files.
@@ -112,7 +112,7 @@ pub struct Servers {
     state: Mutex<State>,
 }
 
-/// What was learnt from the servers.
+/// The answers so far.
 #[derive(Debug, Default)]
 struct State {
     /// The servers that are asked nothing more, by their place.
@@ -152,7 +152,7 @@ impl Servers {
         DebugFiles::from_servers(Arc::clone(self) as Arc<dyn ByBuildId>)
     }
 
-    /// What kept names away so far.
+    /// The reasons so far why names are missing.
     pub fn troubles(&self) -> Vec<Trouble> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let absent = (!state.absent.is_empty()).then(|| Trouble::Absent(state.absent.clone()));

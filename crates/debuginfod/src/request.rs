@@ -128,7 +128,7 @@ impl Agent {
     }
 }
 
-/// What a server did, in words that follow its address.
+/// A server's answer or silence, in words that follow its address.
 fn why(error: &Error) -> String {
     match error {
         Error::Timeout(_) => String::from("does not answer in time"),

@@ -1,5 +1,5 @@
-//! The facts about an ELF file that decide where its names are: whether it has symbols, the names and build ids of the
-//! files that hold more, and the addresses of its bytes. Any bytes give facts or `None`.
+//! An ELF file's facts for finding its names: its symbols, the files with more symbols, and its addresses. Any bytes
+//! give facts or `None`.
 
 use std::fs::File;
 
@@ -7,24 +7,24 @@ use object::elf::{FileHeader64, PT_LOAD, SHT_NOBITS, SHT_SYMTAB};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, ReadCache, ReadRef};
 
-/// The maximum size of a small section that is read whole, bytes.
+/// The maximum size for a small section, bytes.
 const MAX_SECTION_BYTES: u64 = 4096;
 
-/// The maximum size of the sections' names, bytes: beyond it a section counts as nameless.
+/// The maximum size for the sections' names, bytes: beyond it a section counts as nameless.
 const MAX_NAMES_BYTES: u64 = 1 << 20;
 
-/// The facts about one file.
+/// A file's facts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The file has a symbol table, not just its dynamic symbols.
     pub has_symbols: bool,
-    /// The name and checksum of its debug file (`.gnu_debuglink`).
+    /// Its debug file's name and checksum (`.gnu_debuglink`).
     pub link: Option<(Vec<u8>, u32)>,
-    /// The build id of the file with the data that it shares with other debug files (`.gnu_debugaltlink`).
+    /// The build id for the data shared with other debug files (`.gnu_debugaltlink`).
     pub shared: Option<Vec<u8>>,
-    /// The offset and size of the compressed file with its symbols (`.gnu_debugdata`), bytes.
+    /// The compressed file with its symbols (`.gnu_debugdata`): offset and size, bytes.
     pub packed: Option<(u64, u64)>,
-    /// The parts that are loaded: offset and size in the file, and address.
+    /// The loaded parts: offset and size in the file, and address.
     loads: Vec<(u64, u64, u64)>,
 }
 
@@ -64,7 +64,7 @@ impl Facts {
         Some(facts)
     }
 
-    /// The address of a byte in the file, as its symbols count addresses; `None` if it is not loaded.
+    /// A byte's address, as symbols count addresses; `None` if it is not loaded.
     pub fn address(&self, at: u64) -> Option<u64> {
         let holds =
             |&&(offset, size, _): &&(u64, u64, u64)| at.checked_sub(offset).is_some_and(|at| at < size);

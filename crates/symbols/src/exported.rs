@@ -1,9 +1,8 @@
-//! The functions that a file exports: all names of the kernel's own code in processes, and the names that a file with
-//! packed symbols has outside of them.
+//! A file's exported functions: all names in the kernel's code in processes, and those beside packed symbols.
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// The maximum number of functions, and of letters in a name.
+/// The maximum number for functions, and for letters in a name.
 const MAX: (usize, usize) = (1 << 18, 1024);
 
 /// Functions: address, length in bytes, name.

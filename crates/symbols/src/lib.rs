@@ -4,8 +4,8 @@
 //! replaced since, would give names that look right and are wrong, so it is reported as such. The paths come from a
 //! recording, which is not trusted: only regular files are opened.
 //!
-//! The names of a stripped file are in its debug file ([`installed_debug_file`]), or packed into it. Servers are asked
-//! only where a caller gives them ([`DebugFiles`]); their files are believed for the build id that is in them.
+//! A stripped file's names are in its debug file ([`installed_debug_file`]), or packed into it. Servers are asked only
+//! where a caller gives them ([`DebugFiles`]); the build id in their files is the proof.
 
 pub mod demangle;
 mod elf;
@@ -102,7 +102,7 @@ pub struct Symbols {
     boot: Boot,
     kept: Kept,
     debug_files: DebugFiles,
-    /// Links to the servers' files with data that debug files share, for the symbolizer.
+    /// Links to the servers' files with data shared by debug files, for the symbolizer.
     shared: Option<tempfile::TempDir>,
     /// The folder below which debug files are installed.
     root: PathBuf,
@@ -132,7 +132,7 @@ enum Trust {
     Unreadable,
 }
 
-/// Where the names of a file's code are.
+/// The places with names for a file's code.
 #[derive(Debug)]
 struct Names {
     program: Trust,
@@ -141,7 +141,7 @@ struct Names {
     facts: Facts,
     /// The program's exported functions, where the symbolizer would stop at packed symbols.
     exported: Option<Exported>,
-    /// More of the file held open, for as long as its paths are used.
+    /// The shared data, held open while its path is used.
     _shared: Option<Held>,
 }
 
@@ -264,7 +264,7 @@ impl Symbols {
         if self.boot == Boot::Another {
             return Found::Another(VDSO.to_vec());
         }
-        match self.vdso.get_or_insert_with(vdso::of_this_process).function(offset) {
+        match self.vdso.get_or_insert_with(vdso::this_process).function(offset) {
             Some(name) => {
                 let module = Some(VDSO.to_vec());
                 Found::Function(Function { name: name.to_owned(), module, line: None })
@@ -289,7 +289,7 @@ impl Symbols {
         }
     }
 
-    /// Where the names of a file are, with its debug file and its shared data.
+    /// Finds a file's names: its debug file, and the shared data.
     fn names(&self, code: Code, name: &[u8]) -> Names {
         let mut program = match self.kept.file(code.path, code.build_id) {
             Some(held) => Trust::Held(held),
@@ -308,7 +308,7 @@ impl Symbols {
         };
         let of_debug = || debug.as_ref().and_then(|debug| Facts::read(&File::open(debug.path()).ok()?));
         let shared = of_debug().and_then(|facts| self.shared(&facts.shared?, name));
-        // The debug file may have lost the places of the program's bytes.
+        // The debug file may have lost the places for the program's bytes.
         let facts = facts.or_else(|| of_debug().filter(|facts| facts.address(code.offset).is_some()));
         let facts = facts.or_else(|| {
             let held = self.debug_files.ask(Wanted::Program, code.build_id, name)?;
@@ -327,7 +327,7 @@ impl Symbols {
         Names { program, debug, facts, exported, _shared: shared }
     }
 
-    /// The debug file of a program: the installed one, else a server's, else the one in the program.
+    /// A program's debug file: the installed file, else a server's, else the file in the program.
     fn debug_file(
         &self,
         code: Code,
@@ -351,8 +351,7 @@ impl Symbols {
         installed.map(DebugFile::Installed).or_else(|| asked().or_else(packed).map(DebugFile::Held))
     }
 
-    /// Gets the file with the data that a debug file shares with others, unless it is installed, and puts it where the
-    /// symbolizer finds it.
+    /// Gets the data shared by debug files, unless it is installed, and puts it where the symbolizer finds it.
     fn shared(&self, build_id: &[u8], name: &[u8]) -> Option<Held> {
         let below = below_debug(build_id)?;
         if self.root.join("usr/lib/debug").join(&below).exists() {
@@ -536,7 +535,7 @@ mod tests {
 
     #[test]
     fn the_code_that_the_kernel_maps_into_each_process_has_names() {
-        let vdso = vdso::of_this_process();
+        let vdso = vdso::this_process();
         let offset = (0..1 << 16).find(|&offset| vdso.function(offset) == Some("__vdso_clock_gettime"));
         let code = Code { path: VDSO, offset: offset.expect("x86-64 has one"), build_id: b"" };
         let function =

@@ -1,5 +1,5 @@
-//! The files that hold what a stripped program lacks: its debug file, found by its build id or by the link in the
-//! program, the symbols that are packed into the program, and, only where the user asked for it, files of servers.
+//! The files with a stripped program's names: its debug file, found by its build id or by the link in the program; the
+//! symbols packed into the program; and, only where the user asked for it, files from servers.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use xz4rust::{DICT_SIZE_MIN, XzDecoder, XzReader};
 
 use crate::kept::Held;
 
-/// The kind of file that is asked for by build id.
+/// A kind of file to ask for by build id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// The file with the symbols and the debug information.
@@ -25,13 +25,13 @@ pub enum Wanted {
     Program,
 }
 
-/// A source of files by build id, outside of this machine.
+/// A source for files by build id, beyond this machine.
 pub trait ByBuildId: fmt::Debug + Send + Sync {
-    /// The file of this kind and build id; `None` if it is not to be had. `name` is for messages.
+    /// The file with this kind and build id; `None` if there is none. `name` is for messages.
     fn file(&self, wanted: Wanted, build_id: &[u8], name: &[u8]) -> Option<File>;
 }
 
-/// Debug files beyond those that are installed. Clones share them.
+/// Debug files beyond the installed files. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct DebugFiles {
     servers: Option<Arc<dyn ByBuildId>>,
@@ -44,8 +44,7 @@ impl DebugFiles {
         Self { servers: Some(servers), ..Self::default() }
     }
 
-    /// The names of the files in which code was left without a name, although servers could be asked by build id and
-    /// were not.
+    /// The files in which code has no name, where servers could be asked by build id and were not.
     pub fn nameless(&self) -> Vec<Vec<u8>> {
         self.nameless.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -54,7 +53,7 @@ impl DebugFiles {
         self.servers.is_some()
     }
 
-    /// A server's file. It has the build id, whatever the server said.
+    /// A server's file; it has the build id, whatever the server sent.
     pub(crate) fn ask(&self, wanted: Wanted, build_id: &[u8], name: &[u8]) -> Option<Held> {
         let is_a_build_id = (2..=64).contains(&build_id.len());
         let servers = self.servers.as_ref().filter(|_| is_a_build_id)?;
@@ -99,7 +98,7 @@ pub fn installed_debug_file<T>(
     by_build_id().or_else(by_link).map(|(found, _)| found)
 }
 
-/// The path of a build's debug file in a folder of debug files.
+/// A build's path in a folder with debug files.
 pub(crate) fn below_debug(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
     if rest.is_empty() || rest.len() > 64 {
@@ -109,7 +108,7 @@ pub(crate) fn below_debug(build_id: &[u8]) -> Option<PathBuf> {
     Some(Path::new(".build-id").join(format!("{first:02x}")).join(rest + ".debug"))
 }
 
-/// The places of a linked file: beside the program, in a folder below, and with all debug files.
+/// A linked file's places: beside the program, in a folder below, and with all debug files.
 fn linked(name: &[u8], shown: &Path, root: &Path, debug: &Path) -> Option<[PathBuf; 3]> {
     // A name, not a path: a file must not lead to other folders.
     if name.contains(&b'/') || name.len() > 255 {
@@ -135,7 +134,7 @@ fn checksum_of(path: &Path) -> Option<u32> {
 /// The memory for unpacking, bytes: what the strongest compression needs.
 const MAX_DICTIONARY: usize = 64 << 20;
 
-/// The file with the symbols that is packed into a program, at this offset and with this size there.
+/// The file with symbols, packed into a program at this offset and with this size.
 pub(crate) fn unpacked(program: &File, (offset, size): (u64, u64)) -> Option<Held> {
     let packed = Part { file: program.try_clone().ok()?, at: offset, end: offset.checked_add(size)? };
     let decoder = XzDecoder::in_heap_with_alloc_dict_size(DICT_SIZE_MIN, MAX_DICTIONARY);

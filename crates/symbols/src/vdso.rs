@@ -9,7 +9,7 @@ use crate::exported::Exported;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads this process's `[vdso]`, whose addresses are offsets; without functions where there is none.
-pub(crate) fn of_this_process() -> Exported {
+pub(crate) fn this_process() -> Exported {
     read().unwrap_or_default()
 }
 
