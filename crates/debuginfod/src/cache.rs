@@ -11,7 +11,7 @@ use wakepath_symbols::{Wanted, has_build_id};
 
 /// The user's folder for fetched files; `None` if the environment names no home.
 pub fn directory() -> Option<PathBuf> {
-    directory_by(Caller::from_sudo().as_ref(), |name| std::env::var_os(name))
+    directory_by(Caller::from_sudo().as_ref(), std::env::var_os)
 }
 
 fn directory_by(

@@ -95,7 +95,7 @@ pub enum Trouble {
 const LISTED: usize = 5;
 
 fn listed(names: &[Vec<u8>]) -> String {
-    let shown: Vec<_> = names.iter().take(LISTED).map(|name| String::from_utf8_lossy(name)).collect();
+    let shown: Vec<_> = names.iter().take(LISTED).map(Vec::as_slice).map(String::from_utf8_lossy).collect();
     match names.len().checked_sub(LISTED) {
         None | Some(0) => shown.join(", "),
         Some(more) => format!("{} and {more} more", shown.join(", ")),

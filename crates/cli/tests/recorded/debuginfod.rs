@@ -1,17 +1,17 @@
 //! `--debuginfod`: a stripped program's functions, from a server on this host. The recording is made by the test, as if
 //! on another machine.
 
-use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use wakepath_event::{EventKind, Mapping, Tid};
+use wakepath_harness::files::Server;
+use wakepath_harness::live::not_possible;
 use wakepath_harness::made::{Made, made, told};
 
 /// A program that spends its time in one function.
@@ -80,47 +80,6 @@ impl Program {
             "thread shop tid=10\n0 c0 idle started\n0 c0 idle switch shop\n{samples}9000 c0 shop stopped\n"
         );
         made(&trace, &[mapping])
-    }
-}
-
-/// A server with these files.
-struct Server {
-    url: String,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Server {
-    fn new(files: &[(String, PathBuf)]) -> Self {
-        let files: HashMap<String, Vec<u8>> =
-            files.iter().map(|(path, file)| (path.clone(), fs::read(file).expect("it is there"))).collect();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
-                let mut lines = BufReader::new(stream.try_clone().expect("a stream")).lines();
-                let first = lines.next().expect("a line").expect("text");
-                lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
-                let path = first.split(' ').nth(1).expect("a path").to_owned();
-                noted.lock().expect("a list").push(path.clone());
-                let (status, bytes) = match files.get(&path) {
-                    Some(bytes) => ("200 OK", &bytes[..]),
-                    None => ("404 Not Found", &b""[..]),
-                };
-                let head = format!(
-                    "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                    bytes.len()
-                );
-                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(bytes));
-            }
-        });
-        Self { url, asked }
-    }
-
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.asked.lock().expect("a list"))
     }
 }
 
@@ -221,4 +180,68 @@ fn an_option_without_a_server_is_refused() {
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(says) && err.contains("hint:"), "{err}");
     }
+}
+
+#[test]
+fn https_needs_a_certificate_that_the_system_trusts() {
+    let program = Program::new();
+    let openssl = |arguments: &str| {
+        let status = Command::new("openssl")
+            .args(arguments.split(' '))
+            .current_dir(program.folder.path())
+            .stderr(Stdio::null())
+            .status();
+        status.is_ok_and(|status| status.success())
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    fs::write(program.path("names"), "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+        .expect("written");
+    let made_keys = openssl(&format!(
+        "req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority -days 2"
+    )) && openssl(&format!("req {key} -keyout key.pem -out request -subj /CN=server"))
+        && openssl(
+            "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out own.pem -days 2 -extfile names",
+        );
+    if !made_keys {
+        return not_possible("openssl is missing", "https needs a certificate that the system trusts");
+    }
+    // The server sends files as they are, with their heads.
+    let path = program.path("buildid").join(&program.hex);
+    fs::create_dir_all(&path).expect("made");
+    let debug = fs::read(program.path("shop.debug")).expect("it was made");
+    fs::write(path.join("debuginfo"), [&b"HTTP/1.0 200 OK\r\n\r\n"[..], &debug].concat()).expect("written");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let mut server = Command::new("openssl")
+        .args([
+            "s_server",
+            "-HTTP",
+            "-quiet",
+            "-cert",
+            "own.pem",
+            "-key",
+            "key.pem",
+            "-accept",
+            &port.to_string(),
+        ])
+        .current_dir(program.folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl");
+    let answers = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let made = program.recording(&program.path("shop"));
+    let answer = |trusted: &str| {
+        let mut command =
+            made.wakepath(["path", "--tid", "10", &format!("--debuginfod=https://127.0.0.1:{port}")]);
+        command.env("DEBUGINFOD_CACHE_PATH", made.folder().join("cache"));
+        told(&command.env("SSL_CERT_FILE", program.path(trusted)).output().expect("the program runs"))
+    };
+    let (untrusted, trusted) = (answer("names"), answer("ca.pem"));
+    server.kill().and_then(|()| server.wait()).expect("its end");
+    assert!(answers);
+    assert!(untrusted.1.contains(UNNAMED) && untrusted.2.contains("certificate"), "{untrusted:?}");
+    assert!(trusted.1.contains(NAMED) && trusted.2.is_empty(), "{trusted:?}");
 }
