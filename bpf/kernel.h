@@ -256,8 +256,18 @@ struct thread_struct {
 	unsigned long fsbase; /* the thread pointer */
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+	kuid_t euid;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	const struct cred *cred;
 	void *stack;
 	unsigned int __state;
 	unsigned int flags;

@@ -148,6 +148,12 @@ pub struct RecordArguments {
     /// another recorder sees.
     #[arg(long, hide_short_help = true)]
     no_calibration: bool,
+    /// Also record the command lines of the command and its descendants, which `wakepath info` prints
+    ///
+    /// Only of processes that run as you: not of those that run as another user, nor with another user's rights, as sudo does.
+    /// Command lines may hold passwords (docs/security.md). Otherwise a script's name alone is recorded.
+    #[arg(long, requires = "command", hide_short_help = true)]
+    arguments: bool,
     /// Run the command as root, not as the user who called sudo
     #[arg(long, hide_short_help = true)]
     as_root: bool,
@@ -232,6 +238,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         targets: arguments.pids.clone(),
         caller: Caller::from_sudo(),
         as_root: arguments.as_root,
+        arguments: arguments.arguments,
         ..Options::default()
     };
     let buffer = options.set_buffer(arguments.buffer);

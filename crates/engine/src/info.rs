@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Comm, Tid};
 
 use crate::head::head;
@@ -16,8 +17,21 @@ pub struct InfoAnswer<'r> {
     pub processes: usize,
     /// Processes whose threads publish a context that was never readable, each with its name.
     pub unread_contexts: Vec<(Tid, Option<Comm>)>,
+    /// The command lines that the user asked for, in time order.
+    pub command_lines: Vec<CommandLine<'r>>,
     /// The recording, for everything else.
     pub recorded: &'r Recorded,
+}
+
+/// The words with which a program was started.
+#[derive(Debug)]
+pub struct CommandLine<'r> {
+    /// The process.
+    pub process: Tid,
+    /// When it was started.
+    pub at: Stamp<Reference>,
+    /// The words; the last is cut if they were too long.
+    pub words: Vec<&'r [u8]>,
 }
 
 /// Returns a recording's summary.
@@ -31,8 +45,14 @@ pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
         head: head(recorded, graph.from(), graph.to()),
         processes: processes.len(),
         unread_contexts: unread_contexts(recorded),
+        command_lines: command_lines(recorded),
         recorded,
     }
+}
+
+fn command_lines(recorded: &Recorded) -> Vec<CommandLine<'_>> {
+    let lines = recorded.names().command_lines().into_iter();
+    lines.map(|(process, at, words)| CommandLine { process, at: at.on_reference_host(), words }).collect()
 }
 
 fn unread_contexts(recorded: &Recorded) -> Vec<(Tid, Option<Comm>)> {

@@ -36,7 +36,7 @@ pub use calls::{
 };
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use cost::{Cost, CostInKernel, CostOfKind};
-pub use info::{InfoAnswer, info};
+pub use info::{CommandLine, InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, open_marks, sync};
 pub use overview::Overview;
 pub use path::{Answer, path};

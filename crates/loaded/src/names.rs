@@ -72,6 +72,7 @@ impl Names {
                 | NameSpace::ServiceInstance
                 | NameSpace::ThreadAttribute
                 | NameSpace::Script
+                | NameSpace::Arguments
                 | NameSpace::IoLimit
                 | NameSpace::Refaults
                 | NameSpace::Receiver),
@@ -166,6 +167,20 @@ impl Names {
         let until = read.partition_point(|&(since, _)| since <= at);
         let (since, name) = read[..until].last()?;
         (*since >= start).then(|| Script::new(name.bytes())).flatten().map(|script| (*since, script))
+    }
+
+    /// The command lines that the user asked for: each process, when its program was started, and the words.
+    pub fn command_lines(&self) -> Vec<(Tid, Stamp<Local>, Vec<&[u8]>)> {
+        fn words(name: &[u8]) -> Vec<&[u8]> {
+            name.strip_suffix(b"\0").unwrap_or(name).split(|byte| *byte == 0).collect()
+        }
+        let kept = self.changing.iter().filter(|((space, _), _)| *space == NameSpace::Arguments);
+        let lines =
+            kept.flat_map(|((_, process), lines)| lines.iter().map(|read| (Tid(*process as u32), read)));
+        let mut lines: Vec<_> =
+            lines.map(|(process, (at, name))| (process, *at, words(name.bytes()))).collect();
+        lines.sort_unstable_by_key(|(process, at, _): &(Tid, Stamp<Local>, Vec<&[u8]>)| (*at, *process));
+        lines
     }
 
     /// Whether any process with this number ran a script.
