@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Comm, Tid};
+use wakepath_loaded::CommandLine;
 
 use crate::head::head;
 use crate::{Head, Recorded};
@@ -23,17 +23,6 @@ pub struct InfoAnswer<'r> {
     pub recorded: &'r Recorded,
 }
 
-/// The words with which a program was started.
-#[derive(Debug)]
-pub struct CommandLine<'r> {
-    /// The process.
-    pub process: Tid,
-    /// When it was started.
-    pub at: Stamp<Reference>,
-    /// The words; the last is cut if they were too long.
-    pub words: Vec<&'r [u8]>,
-}
-
 /// Returns a recording's summary.
 pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
     let graph = &recorded.graph;
@@ -45,14 +34,9 @@ pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
         head: head(recorded, graph.from(), graph.to()),
         processes: processes.len(),
         unread_contexts: unread_contexts(recorded),
-        command_lines: command_lines(recorded),
+        command_lines: recorded.names().command_lines(),
         recorded,
     }
-}
-
-fn command_lines(recorded: &Recorded) -> Vec<CommandLine<'_>> {
-    let lines = recorded.names().command_lines().into_iter();
-    lines.map(|(process, at, words)| CommandLine { process, at: at.on_reference_host(), words }).collect()
 }
 
 fn unread_contexts(recorded: &Recorded) -> Vec<(Tid, Option<Comm>)> {

@@ -36,7 +36,7 @@ pub use calls::{
 };
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use cost::{Cost, CostInKernel, CostOfKind};
-pub use info::{CommandLine, InfoAnswer, info};
+pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, open_marks, sync};
 pub use overview::Overview;
 pub use path::{Answer, path};
@@ -50,9 +50,9 @@ pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_import::Fault;
 pub use wakepath_loaded::{
-    CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Frame, Host, Interval, Intervals, Name,
-    Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId, Stack, Stacks,
-    Survey, ThreadInfo, Unit, sampled,
+    CallKey, CallName, Caller, CodeNames, Command, CommandLine, Counts, CpuLimit, Frame, Host, Interval,
+    Intervals, Name, Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId,
+    Stack, Stacks, Survey, ThreadInfo, Unit, sampled,
 };
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault};
 pub use wakepath_symbols::{Found, Function};

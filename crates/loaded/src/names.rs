@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_clock::{Local, Stamp};
+use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Tid};
 
 use crate::descriptor::Files;
@@ -58,6 +58,17 @@ pub struct CpuLimit {
     pub quota_ns: u64,
     /// The period, ns.
     pub period_ns: u64,
+}
+
+/// The words with which a program was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine<'a> {
+    /// The process.
+    pub process: Tid,
+    /// When it was started.
+    pub at: Stamp<Reference>,
+    /// The words; the last is cut if they were too long.
+    pub words: Vec<&'a [u8]>,
 }
 
 impl Names {
@@ -169,17 +180,19 @@ impl Names {
         (*since >= start).then(|| Script::new(name.bytes())).flatten().map(|script| (*since, script))
     }
 
-    /// The command lines that the user asked for: each process, when its program was started, and the words.
-    pub fn command_lines(&self) -> Vec<(Tid, Stamp<Local>, Vec<&[u8]>)> {
-        fn words(name: &[u8]) -> Vec<&[u8]> {
-            name.strip_suffix(b"\0").unwrap_or(name).split(|byte| *byte == 0).collect()
-        }
+    /// The command lines that the user asked for, in time order.
+    pub fn command_lines(&self) -> Vec<CommandLine<'_>> {
         let kept = self.changing.iter().filter(|((space, _), _)| *space == NameSpace::Arguments);
         let lines =
             kept.flat_map(|((_, process), lines)| lines.iter().map(|read| (Tid(*process as u32), read)));
-        let mut lines: Vec<_> =
-            lines.map(|(process, (at, name))| (process, *at, words(name.bytes()))).collect();
-        lines.sort_unstable_by_key(|(process, at, _): &(Tid, Stamp<Local>, Vec<&[u8]>)| (*at, *process));
+        let mut lines: Vec<_> = lines
+            .map(|(process, (at, name))| {
+                let words = name.bytes().strip_suffix(b"\0").unwrap_or(name.bytes());
+                let words = words.split(|byte| *byte == 0).collect();
+                CommandLine { process, at: at.on_reference_host(), words }
+            })
+            .collect();
+        lines.sort_unstable_by_key(|line: &CommandLine<'_>| (line.at, line.process));
         lines
     }
 
