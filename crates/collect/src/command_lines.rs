@@ -1,6 +1,6 @@
 //! The command lines of the command and its descendants, if the user asked for them (`record --arguments`).
 //!
-//! Only the asking user's own processes have one: a program that got another user's rights at its exec may have been given
+//! Only the asking user's own processes have command lines: a program that got another user's rights at its exec may have been given
 //! this user's password. A process counts as a descendant by the records of forks; where such a record is lost, it has no
 //! command line.
 

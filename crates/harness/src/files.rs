@@ -1,4 +1,4 @@
-//! A server with files, as debuginfod is: it answers by path, and notes what it was asked for.
+//! A server with files.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,16 +7,16 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// A server with these files.
+/// A server.
 #[derive(Debug)]
 pub struct Server {
-    /// Its address, without a path.
+    /// Its address.
     pub url: String,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Starts it; it ends with the test.
+    /// Starts.
     pub fn new(files: &[(String, PathBuf)]) -> Self {
         let files: HashMap<String, Vec<u8>> =
             files.iter().map(|(path, file)| (path.clone(), fs::read(file).expect("it is there"))).collect();
@@ -46,7 +46,7 @@ impl Server {
         Self { url, asked }
     }
 
-    /// The paths that it was asked for since the last call.
+    /// New paths.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().expect("a list"))
     }
