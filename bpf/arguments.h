@@ -21,9 +21,11 @@ struct wp_exec_arguments {
 	struct wp_header h;
 	__u32 tgid;
 	__u32 length; /* of the words, bytes */
+	__u32 uid; /* the process's user */
+	__u32 euid; /* the user whose rights the program has */
 	__u8 program[WP_PROGRAM_BYTES]; /* the last component of the program file's path, NUL-padded */
 	__u8 words[]; /* the first bytes; each word ends with a NUL, a cut last word does not */
 };
-_Static_assert(sizeof(struct wp_exec_arguments) == 56, "exec_arguments");
+_Static_assert(sizeof(struct wp_exec_arguments) == 64, "exec_arguments");
 
 #endif

@@ -32,6 +32,8 @@ static __always_inline void hand_over_words(struct task_struct *task, __u64 from
 		return;
 	fill_header(&r->h, WP_EXEC_ARGUMENTS, task->pid, WP_CTX_TASK);
 	r->tgid = task->tgid;
+	r->uid = BPF_CORE_READ(task, cred, uid.val);
+	r->euid = BPF_CORE_READ(task, cred, euid.val);
 	__builtin_memset(r->program, 0, sizeof(r->program));
 	bpf_probe_read_kernel_str(r->program, sizeof(r->program),
 				  BPF_CORE_READ(task, mm, exe_file, f_path.dentry, d_name.name));

@@ -1,9 +1,11 @@
 //! The user who called sudo, and acting with this user's rights.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 /// The user who called sudo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,23 @@ impl Caller {
         let found = unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
         groups.truncate(if found < 0 { 0 } else { count.max(0) as usize });
         (uid != 0).then_some(Self { uid, gid, groups })
+    }
+
+    /// This user's home directory.
+    pub fn home(&self) -> Option<PathBuf> {
+        let mut room = vec![0; 16 << 10];
+        let mut entry = MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: all are live.
+        let result = unsafe {
+            libc::getpwuid_r(self.uid, entry.as_mut_ptr(), room.as_mut_ptr(), room.len(), &raw mut found)
+        };
+        if result != 0 || found.is_null() {
+            return None;
+        }
+        // SAFETY: the call has written `entry`, whose texts end with a NUL and lie in `room`.
+        let home = unsafe { CStr::from_ptr(entry.assume_init().pw_dir) }.to_bytes().to_vec();
+        Some(PathBuf::from(OsString::from_vec(home))).filter(|home| home.is_absolute())
     }
 
     /// Makes this process the user's, for good. Safe in a signal handler.
@@ -117,6 +136,15 @@ fn groups() -> io::Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_has_a_home_and_a_number_without_a_user_has_none() {
+        let home = |uid| Caller { uid, gid: 0, groups: vec![] }.home();
+        let entries = std::fs::read_to_string("/etc/passwd").expect("users");
+        let root = entries.lines().find(|line| line.starts_with("root:")).expect("root");
+        assert_eq!(home(0), root.split(':').nth(5).map(PathBuf::from));
+        assert_eq!(home(3_999_999_999), None, "nobody has this number");
+    }
 
     #[test]
     fn needs_root_rights_come_back_to_this_thread_and_never_left_another() {

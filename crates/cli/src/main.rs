@@ -7,6 +7,7 @@ mod arguments;
 #[cfg(feature = "collect")]
 mod collecting;
 mod completion;
+mod debuginfod;
 #[cfg(feature = "collect")]
 mod doctor;
 #[cfg(feature = "collect")]

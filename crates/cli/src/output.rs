@@ -92,7 +92,6 @@ impl Output {
 
     /// Shows on stderr what the program does now, in place of the text before, if stderr is a terminal. An empty text
     /// clears the line. The text may hold names from other programs.
-    #[cfg(feature = "collect")]
     pub fn passing(&self, text: &str) {
         if io::stderr().is_terminal() {
             let width = layout(Stream::Stderr, self.colour).width;

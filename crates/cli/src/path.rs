@@ -11,6 +11,7 @@ use wakepath_engine::{
 };
 use wakepath_report::{json, problem, text};
 
+use crate::debuginfod::DebuginfodArguments;
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
 use crate::help;
@@ -48,6 +49,8 @@ pub struct PathArguments {
     pub join_timeouts: bool,
     #[command(flatten)]
     pub view: ViewArguments,
+    #[command(flatten)]
+    pub debuginfod: DebuginfodArguments,
     /// Exit with 1 if lost records or other problems affect the answer
     #[arg(long, hide_short_help = true)]
     pub strict: bool,
@@ -179,16 +182,22 @@ pub fn subject(
 
 /// Reads the recording and prints the answer.
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
+    let sources = arguments.debuginfod.sources(output, || false)?;
     if let Some(target) = &arguments.window.call {
         let (files, recordings) = arguments.input.recordings.iter().cloned().partition(|path| is_spans(path));
-        let (input, recorded, target) = read_calls(Input { recordings }, target.as_deref())?;
+        let (input, mut recorded, target) = read_calls(Input { recordings }, target.as_deref())?;
+        sources.serve(&mut recorded);
         let traced = spans_beside(&recorded, &input, &files)?;
-        return run_calls(&recorded, traced.as_ref(), target, arguments, output);
+        let code = run_calls(&recorded, traced.as_ref(), target, arguments, output)?;
+        sources.report(&recorded, arguments.view.view() == View::Json, output);
+        return Ok(code);
     }
-    let recorded = arguments.input.read()?;
+    let mut recorded = arguments.input.read()?;
+    sources.serve(&mut recorded);
     let query = arguments.window.query(arguments.algorithm());
     let asked = Asked { input: &arguments.input, is_made: false };
     let doubtful = answer(&recorded, &query, arguments.view.view(), asked, output)?;
+    sources.report(&recorded, arguments.view.view() == View::Json, output);
     Ok(exit_code::for_answer(doubtful, arguments.strict))
 }
 

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -16,6 +18,7 @@ use wakepath_live::record::{
 use wakepath_live::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
 use wakepath_report::text;
 
+use crate::debuginfod::{CodeSources, DebuginfodArguments};
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::flight::FlightArguments;
@@ -145,9 +148,17 @@ pub struct RecordArguments {
     /// another recorder sees.
     #[arg(long, hide_short_help = true)]
     no_calibration: bool,
+    /// Also record the command lines of the command and its descendants, which `wakepath info` prints
+    ///
+    /// Only of processes that run as you: not of those that run as another user, nor with another user's rights, as sudo does.
+    /// Command lines may hold passwords (docs/security.md). Otherwise a script's name alone is recorded.
+    #[arg(long, requires = "command", hide_short_help = true)]
+    arguments: bool,
     /// Run the command as root, not as the user who called sudo
     #[arg(long, hide_short_help = true)]
     as_root: bool,
+    #[command(flatten)]
+    debuginfod: DebuginfodArguments,
     /// Print the answer as JSON, on stdout
     #[arg(long)]
     json: bool,
@@ -227,6 +238,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         targets: arguments.pids.clone(),
         caller: Caller::from_sudo(),
         as_root: arguments.as_root,
+        arguments: arguments.arguments,
         ..Options::default()
     };
     let buffer = options.set_buffer(arguments.buffer);
@@ -254,7 +266,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     if let Some(receiver) = &receiver {
         output.complain("note", &text::spans_awaited(&receiver.nothing_yet()));
     }
-    let stop = collecting::watch_signals(!arguments.command.is_empty())?;
+    let stop = Arc::new(collecting::watch_signals(!arguments.command.is_empty())?);
+    let (signals, before_answer) = (Arc::clone(&stop), Arc::new(AtomicU32::new(u32::MAX)));
+    let seen = Arc::clone(&before_answer);
+    let sources =
+        arguments.debuginfod.sources(output, move || signals.asked() > seen.load(Ordering::Relaxed))?;
     if arguments.command.is_empty() {
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
@@ -264,8 +280,9 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
     let kept = made.take_kept_files();
+    before_answer.store(stop.asked(), Ordering::Relaxed);
     let answered = match &made.outcome.place {
-        Some(place) => answer(arguments, place, kept, output),
+        Some(place) => answer(arguments, place, kept, &sources, output),
         None => Ok(()),
     };
     // From here on another recorder may delete the recording: the command may run for long.
@@ -330,8 +347,15 @@ fn warn(made: &Made, output: &Output) {
 
 /// Prints the answer for the new recording, even if another recorder has taken its name. `kept`: files with names of
 /// code, which only the recorder may open.
-fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Output) -> Result<(), Failure> {
-    let (input, recorded) = read_made(place, kept)?;
+fn answer(
+    arguments: &RecordArguments,
+    place: &Place,
+    kept: Kept,
+    sources: &CodeSources,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (input, mut recorded) = read_made(place, kept)?;
+    sources.serve(&mut recorded);
     let (path, asked) = (&input.recordings[0], place.asked().display());
     if path != place.asked() {
         let text = format!("another recording took the name {asked}: this one is {}", path.display());
@@ -347,6 +371,7 @@ fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Outpu
         path::Asked { input: &input, is_made: true },
         output,
     )?;
+    sources.report(&recorded, arguments.json, output);
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use wakepath_engine::requests::{
 use wakepath_engine::{Algorithm, Recorded, is_recording};
 use wakepath_report::{json, text};
 
+use crate::debuginfod::{CodeSources, DebuginfodArguments};
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::help;
@@ -72,6 +73,8 @@ pub struct RequestsArguments {
     /// Print JSON, for scripts; a document for each explained request
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    debuginfod: DebuginfodArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -106,11 +109,26 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     if let Some(files) = alone(&arguments.files) {
         return run_alone(arguments, files, output);
     }
-    let (input, traced, recorded) = read(&arguments.files)?;
+    let sources = arguments.debuginfod.sources(output, || false)?;
+    let (input, traced, mut recorded) = read(&arguments.files)?;
+    sources.serve(&mut recorded);
+    let recorded = recorded;
+    let code = answer(arguments, (&input, &traced, &recorded), &sources, output)?;
+    sources.report(&recorded, arguments.json, output);
+    Ok(code)
+}
+
+/// Answers by spans and a recording.
+fn answer(
+    arguments: &RequestsArguments,
+    (input, traced, recorded): (&Input, &Traced, &Recorded),
+    sources: &CodeSources,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
     let (of_recording, argument) = (input.argument(), arguments.argument());
     let (recording, with_spans) = (input.words(), arguments.words());
     let named = json::Named { recording: &recording, with_spans: &with_spans };
-    let joined = || join(&recorded, &traced).map_err(requests_failure);
+    let joined = || join(recorded, traced).map_err(requests_failure);
     let explain = |joined: &Joined<'_>, requests: &[RequestIndex]| -> Result<(), Failure> {
         let mut export = Export::new(arguments)?;
         for (place, &which) in requests.iter().enumerate() {
@@ -127,15 +145,15 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
         export.write(joined, output)
     };
     if let Some(id) = &arguments.request {
-        let which = find_request(&traced, id).map_err(requests_failure)?;
+        let which = find_request(traced, id).map_err(requests_failure)?;
         explain(&joined()?, &[which])?;
         return Ok(ExitCode::SUCCESS);
     }
     let query = arguments.query();
     if arguments.peak.is_some() || !arguments.compare.is_empty() {
-        return explain_group(arguments, &joined()?, query, named, output);
+        return explain_group(arguments, &joined()?, query, (named, sources), output);
     }
-    let answer = requests(&recorded, &traced, &query).map_err(requests_failure)?;
+    let answer = requests(recorded, traced, &query).map_err(requests_failure)?;
     match arguments.slowest {
         Some(slowest) => {
             let slowest = slowest.min(answer.requests.len());
@@ -210,11 +228,14 @@ fn explain_group(
     arguments: &RequestsArguments,
     joined: &Joined<'_>,
     requests: RequestsQuery,
-    named: json::Named<'_>,
+    (named, sources): (json::Named<'_>, &CodeSources),
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let query = GroupQuery { requests, peak: arguments.peak, algorithm: Algorithm::default() };
-    let other = if arguments.compare.is_empty() { None } else { Some(read(&arguments.compare)?) };
+    let mut other = if arguments.compare.is_empty() { None } else { Some(read(&arguments.compare)?) };
+    if let Some((_, _, recorded)) = &mut other {
+        sources.serve(recorded);
+    }
     let other = other.as_ref().map(|(_, traced, recorded)| join(recorded, traced)).transpose();
     let other = other.map_err(requests_failure)?;
     let answer = request_group(joined, &query, other.as_ref()).map_err(requests_failure)?;

@@ -6,6 +6,7 @@
 
 mod child;
 mod clocks;
+mod command_lines;
 mod contexts;
 mod cost;
 mod doctor;

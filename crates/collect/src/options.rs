@@ -55,6 +55,8 @@ pub struct Options {
     pub caller: Option<wakepath_caller::Caller>,
     /// Run the command as root nevertheless.
     pub as_root: bool,
+    /// Record the command lines of the command and its descendants, where they are the asking user's own processes.
+    pub arguments: bool,
 }
 
 /// The attributes to record, by name; by default none.
@@ -147,6 +149,7 @@ impl Default for Options {
             targets: Vec::new(),
             caller: None,
             as_root: false,
+            arguments: false,
         }
     }
 }
@@ -168,6 +171,11 @@ impl Options {
         self.net_ring_bytes = bytes / 2;
         self.life_bytes = bytes;
         bytes
+    }
+
+    /// The user who asked: not root, if this user called sudo.
+    pub(crate) fn user(&self) -> u32 {
+        self.caller.as_ref().map_or_else(|| rustix::process::getuid().as_raw(), |caller| caller.uid)
     }
 
     /// Whether stacks are taken, at waits or in samples.

@@ -20,17 +20,19 @@ use crate::names::Name;
 /// `WP_EXEC_ARGUMENTS`.
 const ARGUMENTS: u8 = 62;
 /// Offsets in `struct wp_exec_arguments`.
-const TGID: usize = 16;
-const LENGTH: usize = 20;
-const PROGRAM: usize = 24;
-const WORDS: usize = 56;
+pub(crate) const TGID: usize = 16;
+pub(crate) const LENGTH: usize = 20;
+pub(crate) const UID: usize = 24;
+pub(crate) const EUID: usize = 28;
+const PROGRAM: usize = 32;
+pub(crate) const WORDS: usize = 64;
 /// Offsets in `struct wp_exec` and `struct wp_exit`.
 const EXEC_TGID: usize = 20;
-const EXIT_TGID: usize = 16;
+pub(crate) const EXIT_TGID: usize = 16;
 /// Offsets in `struct wp_thread`.
-const CHILD: usize = 16;
-const CHILD_TGID: usize = 20;
-const PARENT_TGID: usize = 24;
+pub(crate) const CHILD: usize = 16;
+pub(crate) const CHILD_TGID: usize = 20;
+pub(crate) const PARENT_TGID: usize = 24;
 /// The most processes with scripts that are remembered, so that memory is bounded where records of ends are lost.
 const MAX_RUNNING: usize = 65_536;
 /// The longest time for reading the running processes' scripts. A process that hangs while its mappings change keeps a
@@ -130,12 +132,12 @@ fn name(tgid: u32, script: Box<[u8]>) -> Name {
     (NameSpace::Script, tgid.into(), script)
 }
 
-fn word(record: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(record: &[u8], at: usize) -> Option<u32> {
     record.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use wakepath_kernel_records::layout::Layout;
 
     use super::*;
@@ -154,7 +156,7 @@ mod tests {
         record
     }
 
-    fn forked(at: u64, by: u32, parent: u32, child: (u32, u32)) -> Vec<u8> {
+    pub(crate) fn forked(at: u64, by: u32, parent: u32, child: (u32, u32)) -> Vec<u8> {
         let fields = [("thread_tid", child.0), ("tgid", child.1), ("parent_tgid", parent)];
         record(Kind::Fork, at, by, &fields)
     }
@@ -163,11 +165,11 @@ mod tests {
         record(Kind::Exec, at, tgid, &[("old_tid", tgid), ("tgid", tgid)])
     }
 
-    fn ended(at: u64, tid: u32, tgid: u32) -> Vec<u8> {
+    pub(crate) fn ended(at: u64, tid: u32, tgid: u32) -> Vec<u8> {
         record(Kind::Exit, at, tid, &[("tgid", tgid)])
     }
 
-    fn arguments(at: u64, tgid: u32, program: &str, words: &str) -> Vec<u8> {
+    pub(crate) fn arguments(at: u64, tgid: u32, program: &str, words: &str) -> Vec<u8> {
         let mut record = vec![0; WORDS + 512];
         record[..8].copy_from_slice(&at.to_le_bytes());
         record[8] = ARGUMENTS;
@@ -265,8 +267,9 @@ mod tests {
             #include <stdio.h>
             #include "arguments.h"
             int main(void) {
-                printf("%d %zu %zu %zu %zu", WP_EXEC_ARGUMENTS, offsetof(struct wp_exec_arguments, tgid),
-                       offsetof(struct wp_exec_arguments, length), offsetof(struct wp_exec_arguments, program),
+                printf("%d %zu %zu %zu %zu %zu %zu", WP_EXEC_ARGUMENTS, offsetof(struct wp_exec_arguments, tgid),
+                       offsetof(struct wp_exec_arguments, length), offsetof(struct wp_exec_arguments, uid),
+                       offsetof(struct wp_exec_arguments, euid), offsetof(struct wp_exec_arguments, program),
                        offsetof(struct wp_exec_arguments, words));
             }"#;
         let folder = tempfile::tempdir().expect("a folder");
@@ -277,7 +280,7 @@ mod tests {
             std::process::Command::new("cc").arg("-I").arg(bpf).arg("-o").arg(&program).arg(&c).status();
         assert!(compiled.expect("a compiler").success(), "the C compiler refused bpf/arguments.h");
         let printed = std::process::Command::new(&program).output().expect("its output").stdout;
-        let expected = format!("{ARGUMENTS} {TGID} {LENGTH} {PROGRAM} {WORDS}");
+        let expected = format!("{ARGUMENTS} {TGID} {LENGTH} {UID} {EUID} {PROGRAM} {WORDS}");
         assert_eq!(String::from_utf8(printed).expect("text"), expected);
     }
 

@@ -19,6 +19,7 @@ use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Place, WriteError};
 
 use crate::child::{Held, Running};
+use crate::command_lines::CommandLines;
 use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
@@ -181,6 +182,7 @@ pub fn record(
         status: None,
         life_lost: vec![0; cpus],
         scripts: Scripts::default(),
+        command_lines: held.as_ref().and_then(|held| CommandLines::asked(options, held.pid as u32)),
         schedulings: Schedulings::default(),
         skips: Skips::default(),
         sockets: Sockets::default(),
@@ -294,6 +296,8 @@ struct Session<'a, 'obj> {
     life_lost: Vec<u64>,
     /// The scripts that processes run.
     scripts: Scripts,
+    /// The command lines to keep, if the user asked for them.
+    command_lines: Option<CommandLines>,
     schedulings: Schedulings,
     /// The programs' skip counts at the last looks.
     skips: Skips,
@@ -520,7 +524,9 @@ impl Session<'_, '_> {
         let arrived = self.arrived.take();
         arrived.iter().for_each(|record| self.mappings.see(record));
         for record in arrived {
-            if let Some((at, (space, key, name))) = self.scripts.see(&record) {
+            let script = self.scripts.see(&record);
+            let command_line = self.command_lines.as_mut().and_then(|lines| lines.see(&record));
+            for (at, (space, key, name)) in script.into_iter().chain(command_line) {
                 self.add_event_at(at, Cpu::UNKNOWN, EventKind::Name(space, key, name));
             }
             // They never get onto a disk.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_event::{Comm, Tid};
+use wakepath_loaded::CommandLine;
 
 use crate::head::head;
 use crate::{Head, Recorded};
@@ -16,6 +17,8 @@ pub struct InfoAnswer<'r> {
     pub processes: usize,
     /// Processes whose threads publish a context that was never readable, each with its name.
     pub unread_contexts: Vec<(Tid, Option<Comm>)>,
+    /// The command lines that the user asked for, in time order.
+    pub command_lines: Vec<CommandLine<'r>>,
     /// The recording, for everything else.
     pub recorded: &'r Recorded,
 }
@@ -31,6 +34,7 @@ pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
         head: head(recorded, graph.from(), graph.to()),
         processes: processes.len(),
         unread_contexts: unread_contexts(recorded),
+        command_lines: recorded.names().command_lines(),
         recorded,
     }
 }

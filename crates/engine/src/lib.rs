@@ -50,9 +50,9 @@ pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_import::Fault;
 pub use wakepath_loaded::{
-    CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Frame, Host, Interval, Intervals, Name,
-    Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId, Stack, Stacks,
-    Survey, ThreadInfo, Unit, sampled,
+    CallKey, CallName, Caller, CodeNames, Command, CommandLine, Counts, CpuLimit, Frame, Host, Interval,
+    Intervals, Name, Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId,
+    Stack, Stacks, Survey, ThreadInfo, Unit, sampled,
 };
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault};
 pub use wakepath_symbols::{Found, Function};

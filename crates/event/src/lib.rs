@@ -467,11 +467,14 @@ pub enum NameSpace {
     /// `listening waiting=2 room=1 dropped=3 912` for a connection that none has accepted, with the listening socket's queue,
     /// or `bound 912` for a socket without connections.
     Receiver = 20,
+    /// Key: tgid. Name: the words with which its program was started, each with a NUL behind it, at most 4096 bytes, from
+    /// its exec on; only where the user asked for them.
+    Arguments = 21,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -492,12 +495,18 @@ impl NameSpace {
         Self::Refaults,
         Self::Scheduling,
         Self::Receiver,
+        Self::Arguments,
     ];
 
     /// The process in a key; `None` if the name space has no processes, or if no process can have the number.
     pub fn process(self, key: u64) -> Option<Tid> {
         let tgid = match self {
-            Self::Program | Self::Service | Self::ServiceInstance | Self::Script | Self::Scheduling => key,
+            Self::Program
+            | Self::Service
+            | Self::ServiceInstance
+            | Self::Script
+            | Self::Scheduling
+            | Self::Arguments => key,
             Self::ThreadAttribute => key >> 8,
             _ => return None,
         };

@@ -1,10 +1,8 @@
 //! A stripped file's separate file with its symbols and debug information.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use wakepath_symbols::installed_debug_file;
 
 use crate::image::Image;
 
@@ -15,49 +13,16 @@ pub(crate) fn debug_file(image: &Image, shown: &Path, root: &Path) -> Option<Ima
     if root != Path::new("/") {
         roots.push(Path::new("/"));
     }
-    roots.into_iter().find_map(|root| {
-        let debug = root.join("usr/lib/debug");
-        by_build_id(image, &debug).or_else(|| by_link(image, shown, root, &debug))
-    })
-}
-
-fn by_build_id(image: &Image, debug: &Path) -> Option<Image> {
-    let (first, rest) = image.build_id.split_first()?;
-    if rest.is_empty() || rest.len() > 64 {
-        return None;
-    }
-    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = debug.join(".build-id").join(format!("{first:02x}")).join(rest + ".debug");
-    Image::open(&path).ok().filter(|found| found.build_id == image.build_id)
-}
-
-fn by_link(image: &Image, shown: &Path, root: &Path, debug: &Path) -> Option<Image> {
-    let (name, checksum) = image.debug_link.as_ref()?;
-    // A name, not a path: a file must not lead to other folders.
-    if name.contains(&b'/') || name.len() > 255 {
-        return None;
-    }
-    let name = OsStr::from_bytes(name);
-    let folder = std::path::absolute(shown).ok()?.parent()?.to_owned();
-    let below = |root: &Path| root.join(folder.strip_prefix("/").unwrap_or(&folder));
-    let candidates: [PathBuf; 3] =
-        [below(root).join(name), below(root).join(".debug").join(name), below(debug).join(name)];
-    candidates.into_iter().filter(|path| path.is_file() && !same_file(path, &image.path)).find_map(|path| {
-        let same_build = |found: &Image| !image.build_id.is_empty() && found.build_id == image.build_id;
-        let found = Image::open(&path).ok()?;
-        (same_build(&found) || checksum_of(&path) == Some(*checksum)).then_some(found)
-    })
-}
-
-fn same_file(a: &Path, b: &Path) -> bool {
-    a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
-}
-
-/// The CRC-32 of zlib, as in the link.
-fn checksum_of(path: &Path) -> Option<u32> {
-    let mut file = flate2::CrcReader::new(File::open(path).ok()?);
-    io::copy(&mut file, &mut io::sink()).ok()?;
-    Some(file.crc().sum())
+    let link = image.debug_link.as_ref().map(|(name, checksum)| (name.as_slice(), *checksum));
+    let open = |path: &Path| {
+        // A folder or a pipe is no debug file.
+        let found = path.is_file().then(|| Image::open(path).ok())??;
+        let has_build_id = !image.build_id.is_empty() && found.build_id == image.build_id;
+        Some((found, has_build_id))
+    };
+    roots
+        .into_iter()
+        .find_map(|root| installed_debug_file(&image.build_id, link, &image.path, (shown, root), open))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use object::elf;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
 use object::{Endianness, ReadRef};
+use wakepath_symbols::debug_link;
 
 use crate::error::FileError;
 use crate::go_table::{self, GoTable};
@@ -355,34 +356,13 @@ fn check_kind(path: &Path, file: &File) -> Result<(), FileError> {
     Err(FileError::Machine { path: path.to_owned(), machine })
 }
 
-/// A file's name, a NUL, padding to four bytes, and the file's checksum.
-fn debug_link(section: &[u8]) -> Option<(Vec<u8>, u32)> {
-    let end = section.iter().position(|&byte| byte == 0)?;
-    let checksum = section.get((end + 4) & !3..)?.first_chunk::<4>()?;
-    (end > 0).then(|| (section[..end].to_vec(), u32::from_le_bytes(*checksum)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
 
     use object::elf;
 
-    use super::debug_link;
     use crate::testing::{CODE, Elf, Section};
-
-    #[test]
-    fn the_checksum_of_a_debug_file_stands_at_the_next_word_behind_its_name() {
-        for length in 1..=8 {
-            let mut section = vec![b'a'; length];
-            section.push(0);
-            section.resize(section.len().next_multiple_of(4), 0);
-            section.extend([1, 2, 3, 4]);
-            assert_eq!(debug_link(&section), Some((vec![b'a'; length], 0x0403_0201)), "{length}");
-            assert_eq!(debug_link(&section[..section.len() - 1]), None, "{length}");
-        }
-        assert_eq!(debug_link(&[0, 0, 0, 0, 1, 2, 3, 4]), None, "a link without a name");
-    }
 
     #[test]
     fn code_is_what_is_mapped_to_be_executed() {

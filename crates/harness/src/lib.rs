@@ -2,6 +2,7 @@
 //! [`spans`]; runs other tracers ([`perf`], [`ftrace`]). It uses only the program's file, which `cargo test` builds beside
 //! the tests.
 
+pub mod files;
 pub mod ftrace;
 pub mod live;
 pub mod made;

@@ -50,8 +50,10 @@ impl<'a> CodeNames<'a> {
     }
 
     fn symbols(&mut self, host: HostIndex) -> &mut Symbols {
-        let (boot, kept) = (self.boot_of(host), &self.recorded.kept_files);
-        self.symbols.entry(boot).or_insert_with(|| Symbols::new(boot, kept.clone()))
+        let Recorded { kept_files, debug_files, .. } = self.recorded;
+        let boot = self.boot_of(host);
+        let symbols = || Symbols::new(boot, kept_files.clone(), debug_files.clone());
+        self.symbols.entry(boot).or_insert_with(symbols)
     }
 
     pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, proved }: Sample) -> Site {

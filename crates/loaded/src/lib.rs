@@ -43,7 +43,7 @@ pub use host::Host;
 pub use intervals::{DiskRequest, Interval, Intervals};
 pub use io_limit::IoLimit;
 pub use name::Name;
-pub use names::{CpuLimit, Names, Refaults, UnitLimit};
+pub use names::{CommandLine, CpuLimit, Names, Refaults, UnitLimit};
 pub use pools::waits_for_job;
 pub use problem::{Problem, ProblemKind};
 pub use receiver::{AcceptQueue, Receiver, ReceiverKind};

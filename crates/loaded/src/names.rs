@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_clock::{Local, Stamp};
+use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Tid};
 
 use crate::descriptor::Files;
@@ -60,6 +60,17 @@ pub struct CpuLimit {
     pub period_ns: u64,
 }
 
+/// The words with which a program was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine<'a> {
+    /// The process.
+    pub process: Tid,
+    /// When it was started.
+    pub at: Stamp<Reference>,
+    /// The words; the last is cut if they were too long.
+    pub words: Vec<&'a [u8]>,
+}
+
 impl Names {
     /// Notes an event's names. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
@@ -72,6 +83,7 @@ impl Names {
                 | NameSpace::ServiceInstance
                 | NameSpace::ThreadAttribute
                 | NameSpace::Script
+                | NameSpace::Arguments
                 | NameSpace::IoLimit
                 | NameSpace::Refaults
                 | NameSpace::Receiver),
@@ -166,6 +178,22 @@ impl Names {
         let until = read.partition_point(|&(since, _)| since <= at);
         let (since, name) = read[..until].last()?;
         (*since >= start).then(|| Script::new(name.bytes())).flatten().map(|script| (*since, script))
+    }
+
+    /// The command lines that the user asked for, in time order.
+    pub fn command_lines(&self) -> Vec<CommandLine<'_>> {
+        let kept = self.changing.iter().filter(|((space, _), _)| *space == NameSpace::Arguments);
+        let lines =
+            kept.flat_map(|((_, process), lines)| lines.iter().map(|read| (Tid(*process as u32), read)));
+        let mut lines: Vec<_> = lines
+            .map(|(process, (at, name))| {
+                let words = name.bytes().strip_suffix(b"\0").unwrap_or(name.bytes());
+                let words = words.split(|byte| *byte == 0).collect();
+                CommandLine { process, at: at.on_reference_host(), words }
+            })
+            .collect();
+        lines.sort_unstable_by_key(|line: &CommandLine<'_>| (line.at, line.process));
+        lines
     }
 
     /// Whether any process with this number ran a script.

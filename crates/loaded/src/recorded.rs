@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
 use wakepath_event::{Description, Event, Format, HostIndex, Tid};
-use wakepath_symbols::Kept;
+use wakepath_symbols::{DebugFiles, Kept};
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
@@ -46,6 +46,8 @@ pub struct Recorded {
     pub numbering: Option<Numbering>,
     /// Files with names for code, opened before the rights to open them were dropped.
     pub kept_files: Kept,
+    /// Debug files of stripped code beyond those that are installed.
+    pub debug_files: DebugFiles,
     pub(crate) by_tid: HashMap<Tid, Vec<ThreadIndex>>,
 }
 
@@ -75,6 +77,7 @@ impl Recorded {
             clocks: Vec::new(),
             numbering: None,
             kept_files: Kept::default(),
+            debug_files: DebugFiles::default(),
             by_tid,
         }
     }

@@ -31,27 +31,29 @@ impl Kept {
     }
 
     /// A copy of the kernel's names.
-    pub(crate) fn kernel(&self) -> Option<Copied> {
-        Copied::new(self.kernel.as_ref()?).ok()
+    pub(crate) fn kernel(&self) -> Option<Held> {
+        Held::copy(FromStart { file: self.kernel.as_ref()?, at: 0 }).ok()
     }
 
     /// A copy of the file kept for this path and build id.
-    pub(crate) fn file(&self, path: &[u8], build_id: &[u8]) -> Option<Copied> {
-        Copied::new(self.files.get(&(path.into(), build_id.into()))?).ok()
+    pub(crate) fn file(&self, path: &[u8], build_id: &[u8]) -> Option<Held> {
+        let file = self.files.get(&(path.into(), build_id.into()))?;
+        Held::copy(FromStart { file, at: 0 }).ok()
     }
 }
 
 /// The maximum size of a copied file, bytes. A copy is in memory.
-const MAX_FILE_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// A copy of a file. This process may open the copy by a path, but not a file that only its descriptor reaches.
+/// A file that this process holds open, and may open again by a path. A file that only a descriptor reaches is copied.
 #[derive(Debug)]
-pub(crate) struct Copied(OwnedFd);
+pub(crate) struct Held(OwnedFd);
 
-impl Copied {
-    fn new(file: &File) -> io::Result<Self> {
+impl Held {
+    /// A copy in memory, of at most [`MAX_FILE_BYTES`].
+    pub fn copy(from: impl Read) -> io::Result<Self> {
         let mut copy = File::from(memfd_create("symbols", MemfdFlags::CLOEXEC)?);
-        let copied = io::copy(&mut FromStart { file, at: 0 }.take(MAX_FILE_BYTES + 1), &mut copy)?;
+        let copied = io::copy(&mut from.take(MAX_FILE_BYTES + 1), &mut copy)?;
         if copied > MAX_FILE_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -59,8 +61,14 @@ impl Copied {
     }
 
     /// Its path in this process, while this lives.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+impl From<File> for Held {
+    fn from(file: File) -> Self {
+        Self(file.into())
     }
 }
 

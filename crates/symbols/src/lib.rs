@@ -3,15 +3,22 @@
 //! A file is taken for the recorded file if it has the recorded build id. Another file, from another machine or
 //! replaced since, would give names that look right and are wrong, so it is reported as such. The paths come from a
 //! recording, which is not trusted: only regular files are opened.
+//!
+//! A stripped file's names are in its debug file ([`installed_debug_file`]), or packed into it. Servers are asked only
+//! where a caller gives them ([`DebugFiles`]); the build id in their files is the proof.
 
 pub mod demangle;
+mod elf;
+mod exported;
 mod kept;
+mod separate;
 mod vdso;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,9 +28,13 @@ use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 
-use kept::Copied;
+use elf::Facts;
+pub use elf::debug_link;
+use exported::Exported;
 pub use kept::Kept;
-use vdso::Vdso;
+use kept::{Held, MAX_FILE_BYTES};
+pub use separate::{ByBuildId, DebugFiles, Wanted, has_build_id, installed_debug_file};
+use separate::{below_debug, unpacked};
 
 /// Code in a file, as a process had it mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,18 +96,23 @@ pub struct Function {
 /// Finds functions, and remembers the files that it read.
 pub struct Symbols {
     symbolizer: Symbolizer,
-    files: HashMap<(Vec<u8>, Vec<u8>), Trust>,
+    files: HashMap<(Vec<u8>, Vec<u8>), Names>,
     kernel: KernelNames,
-    vdso: Option<Vdso>,
+    vdso: Option<Exported>,
     boot: Boot,
     kept: Kept,
+    debug_files: DebugFiles,
+    /// Links to the servers' files with data shared by debug files, for the symbolizer.
+    shared: Option<tempfile::TempDir>,
+    /// The folder below which debug files are installed.
+    root: PathBuf,
 }
 
 /// The source of the kernel functions' names.
 #[derive(Debug)]
 enum KernelNames {
     Running,
-    Kept(Copied),
+    Kept(Held),
     Forbidden,
     AnotherBoots,
 }
@@ -108,26 +124,60 @@ const VDSO: &[u8] = b"[vdso]";
 #[derive(Debug)]
 enum Trust {
     Same,
-    Kept(Copied),
+    /// The recorded file, held open: kept since the recording, or from a server.
+    Held(Held),
     Replaced,
     Another,
     Unproved,
     Unreadable,
 }
 
+/// The places with names for a file's code.
+#[derive(Debug)]
+struct Names {
+    program: Trust,
+    debug: Option<DebugFile>,
+    /// The facts about the program; without it, about its debug file.
+    facts: Facts,
+    /// The program's exported functions, where the symbolizer would stop at packed symbols.
+    exported: Option<Exported>,
+    /// The shared data, held open while its path is used.
+    _shared: Option<Held>,
+}
+
+/// A debug file.
+#[derive(Debug)]
+enum DebugFile {
+    Installed(PathBuf),
+    Held(Held),
+}
+
+impl DebugFile {
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Installed(path) => path.clone(),
+            Self::Held(held) => held.path(),
+        }
+    }
+}
+
 impl Symbols {
     /// For a host's recordings. In the same boot the kernel's addresses still hold, and a file without a build id is
-    /// taken for the recorded file. Files in `kept` are read where others may not be.
-    pub fn new(boot: Boot, kept: Kept) -> Self {
+    /// taken for the recorded file. Files in `kept` are read where others may not be; `debug_files` are asked for what
+    /// is not installed.
+    pub fn new(boot: Boot, kept: Kept, debug_files: DebugFiles) -> Self {
         let kernel = match (boot, kernel_symbols_are_readable()) {
             (Boot::Another, _) => KernelNames::AnotherBoots,
             (Boot::This { .. }, true) => KernelNames::Running,
             (Boot::This { .. }, false) => kept.kernel().map_or(KernelNames::Forbidden, KernelNames::Kept),
         };
+        let shared = if debug_files.ask_servers() { tempfile::tempdir().ok() } else { None };
+        let folders = shared.iter().map(|folder| folder.path().to_owned());
         Self {
             symbolizer: Symbolizer::builder()
                 .enable_code_info(true)
                 .enable_inlined_fns(true)
+                .set_debug_dirs(Some(folders.chain(["/usr/lib/debug".into()])))
                 // Its demangler takes a C function called `f` for the type `float`.
                 .enable_demangling(false)
                 .build(),
@@ -136,6 +186,9 @@ impl Symbols {
             vdso: None,
             boot,
             kept,
+            debug_files,
+            shared,
+            root: PathBuf::from("/"),
         }
     }
 
@@ -150,20 +203,55 @@ impl Symbols {
         if code.path == VDSO {
             return self.in_vdso(code.offset);
         }
-        let path = match self.trust(code) {
-            Trust::Same => PathBuf::from(OsStr::from_bytes(code.path)),
-            Trust::Kept(copied) => copied.path(),
-            Trust::Replaced => return Found::Replaced(file()),
-            Trust::Another => return Found::Another(file()),
-            Trust::Unproved => return Found::Unproved(file()),
-            Trust::Unreadable => return Found::Unreadable(file()),
-        };
-        let source = Source::Elf(Elf::new(path));
-        match self.symbolizer.symbolize_single(&source, Input::FileOffset(code.offset)) {
-            Ok(Symbolized::Sym(symbol)) => Found::Function(function(&symbol, Some(file()))),
-            Ok(Symbolized::Unknown(_)) => Found::Unnamed(file()),
-            Err(_) => Found::Unreadable(file()),
+        let key = (code.path.to_vec(), code.build_id.to_vec());
+        if !self.files.contains_key(&key) {
+            let names = self.names(code, name);
+            self.files.insert(key.clone(), names);
         }
+        let Names { program, debug, facts, exported, .. } = &self.files[&key];
+        let lacks_names = debug.is_none() && !facts.has_symbols && !code.build_id.is_empty();
+        if let Some(debug) = debug
+            && let Some(address) = facts.address(code.offset)
+            && let Ok(Symbolized::Sym(symbol)) = self.symbolize(debug.path(), Input::VirtOffset(address))
+        {
+            return Found::Function(function(&symbol, Some(file())));
+        }
+        let found = match program {
+            Trust::Same | Trust::Held(_) if exported.is_some() => {
+                let name = exported.as_ref().and_then(|it| it.function(facts.address(code.offset)?));
+                let function =
+                    |name: &str| Function { name: readable(name), module: Some(file()), line: None };
+                name.map_or_else(|| Found::Unnamed(file()), |name| Found::Function(function(name)))
+            }
+            Trust::Same => self.symbol(PathBuf::from(OsStr::from_bytes(code.path)), code.offset, name),
+            Trust::Held(held) => self.symbol(held.path(), code.offset, name),
+            Trust::Replaced => Found::Replaced(file()),
+            Trust::Another => Found::Another(file()),
+            Trust::Unproved => Found::Unproved(file()),
+            Trust::Unreadable => Found::Unreadable(file()),
+        };
+        if lacks_names && !matches!(found, Found::Function(_)) && !self.debug_files.ask_servers() {
+            self.debug_files.note(name);
+        }
+        found
+    }
+
+    fn symbol(&self, path: PathBuf, offset: u64, name: &[u8]) -> Found {
+        match self.symbolize(path, Input::FileOffset(offset)) {
+            Ok(Symbolized::Sym(symbol)) => Found::Function(function(&symbol, Some(name.to_vec()))),
+            Ok(Symbolized::Unknown(_)) => Found::Unnamed(name.to_vec()),
+            Err(_) => Found::Unreadable(name.to_vec()),
+        }
+    }
+
+    /// Looks an address up. Where the debug information cannot be read, the symbols alone are.
+    fn symbolize(&self, path: PathBuf, at: Input<u64>) -> Result<Symbolized<'_>, blazesym::Error> {
+        let mut elf = Elf::new(path);
+        let whole = self.symbolizer.symbolize_single(&Source::Elf(elf.clone()), at);
+        whole.or_else(|_| {
+            elf.debug_syms = false;
+            self.symbolizer.symbolize_single(&Source::Elf(elf), at)
+        })
     }
 
     /// The function at a place in the file that a path leads to now, whatever was recorded.
@@ -176,7 +264,7 @@ impl Symbols {
         if self.boot == Boot::Another {
             return Found::Another(VDSO.to_vec());
         }
-        match self.vdso.get_or_insert_with(Vdso::from_this_process).function(offset) {
+        match self.vdso.get_or_insert_with(vdso::this_process).function(offset) {
             Some(name) => {
                 let module = Some(VDSO.to_vec());
                 Found::Function(Function { name: name.to_owned(), module, line: None })
@@ -201,13 +289,79 @@ impl Symbols {
         }
     }
 
-    fn trust(&mut self, code: Code) -> &Trust {
-        let Self { files, boot, kept, .. } = self;
-        let key = (code.path.to_vec(), code.build_id.to_vec());
-        files.entry(key).or_insert_with(|| match kept.file(code.path, code.build_id) {
-            Some(copied) => Trust::Kept(copied),
-            None => by_path(code, *boot),
-        })
+    /// Finds a file's names: its debug file, and the shared data.
+    fn names(&self, code: Code, name: &[u8]) -> Names {
+        let mut program = match self.kept.file(code.path, code.build_id) {
+            Some(held) => Trust::Held(held),
+            None => by_path(code, self.boot),
+        };
+        let path = match &program {
+            Trust::Same => Some(PathBuf::from(OsStr::from_bytes(code.path))),
+            Trust::Held(held) => Some(held.path()),
+            _ => None,
+        };
+        let opened = path.as_ref().and_then(|path| File::open(path).ok());
+        let facts = opened.as_ref().and_then(Facts::read);
+        let debug = match &facts {
+            Some(facts) if facts.has_symbols => None,
+            _ => self.debug_file(code, path.as_deref(), facts.as_ref(), opened.as_ref(), name),
+        };
+        let of_debug = || debug.as_ref().and_then(|debug| Facts::read(&File::open(debug.path()).ok()?));
+        let shared = of_debug().and_then(|facts| self.shared(&facts.shared?, name));
+        // The debug file may have lost the places for the program's bytes.
+        let facts = facts.or_else(|| of_debug().filter(|facts| facts.address(code.offset).is_some()));
+        let facts = facts.or_else(|| {
+            let held = self.debug_files.ask(Wanted::Program, code.build_id, name)?;
+            let facts = Facts::read(&File::open(held.path()).ok()?)?;
+            program = Trust::Held(held);
+            Some(facts)
+        });
+        let facts = facts.unwrap_or_default();
+        let is_packed = facts.packed.is_some() && !facts.has_symbols;
+        let exported = opened.filter(|_| is_packed).and_then(|mut program| {
+            let mut bytes = Vec::new();
+            program.rewind().ok()?;
+            program.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
+            Exported::read(&bytes)
+        });
+        Names { program, debug, facts, exported, _shared: shared }
+    }
+
+    /// A program's debug file: the installed file, else a server's, else the file in the program.
+    fn debug_file(
+        &self,
+        code: Code,
+        path: Option<&Path>,
+        facts: Option<&Facts>,
+        program: Option<&File>,
+        name: &[u8],
+    ) -> Option<DebugFile> {
+        let shown = Path::new(OsStr::from_bytes(code.path));
+        let link = facts.and_then(|facts| facts.link.as_ref());
+        let link = link.map(|(name, checksum)| (name.as_slice(), *checksum));
+        let open = |path: &Path| {
+            // A folder or a pipe is no debug file.
+            path.is_file().then(|| (path.to_owned(), has_build_id(path, code.build_id)))
+        };
+        let places = (shown, self.root.as_path());
+        let program_path = path.unwrap_or(shown);
+        let installed = installed_debug_file(code.build_id, link, program_path, places, open);
+        let asked = || self.debug_files.ask(Wanted::DebugInfo, code.build_id, name);
+        let packed = || unpacked(program?, facts?.packed?);
+        installed.map(DebugFile::Installed).or_else(|| asked().or_else(packed).map(DebugFile::Held))
+    }
+
+    /// Gets the data shared by debug files, unless it is installed, and puts it where the symbolizer finds it.
+    fn shared(&self, build_id: &[u8], name: &[u8]) -> Option<Held> {
+        let below = below_debug(build_id)?;
+        if self.root.join("usr/lib/debug").join(&below).exists() {
+            return None;
+        }
+        let link = self.shared.as_ref()?.path().join(below);
+        let held = self.debug_files.ask(Wanted::DebugInfo, build_id, name)?;
+        std::fs::create_dir_all(link.parent()?).ok()?;
+        std::os::unix::fs::symlink(held.path(), link).ok()?;
+        Some(held)
     }
 }
 
@@ -243,7 +397,12 @@ fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {
     };
     let line = place.and_then(|place| Some((place.file.to_string_lossy().into_owned(), place.line?)));
     let line = line.map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
-    Function { name: demangle::with_parameters(name).unwrap_or_else(|| name.to_string()), module, line }
+    Function { name: readable(name), module, line }
+}
+
+/// A name as its language writes it.
+fn readable(name: &str) -> String {
+    demangle::with_parameters(name).unwrap_or_else(|| name.to_owned())
 }
 
 fn last_component(path: &[u8]) -> Vec<u8> {
@@ -273,7 +432,7 @@ mod tests {
     /// The symbols for this boot, or for another.
     fn symbols(same_boot: bool) -> Symbols {
         let boot = if same_boot { Boot::This { began_ns: None } } else { Boot::Another };
-        Symbols::new(boot, Kept::default())
+        Symbols::new(boot, Kept::default(), DebugFiles::default())
     }
 
     /// A function to be found.
@@ -311,7 +470,11 @@ mod tests {
         assert!(!build_id.is_empty(), "tests are linked with one");
         let file = last_component(&path);
         let found = |build_id, boot| {
-            Symbols::new(boot, Kept::default()).in_file(Code { path: &path, offset, build_id })
+            Symbols::new(boot, Kept::default(), DebugFiles::default()).in_file(Code {
+                path: &path,
+                offset,
+                build_id,
+            })
         };
         let data = Path::new(OsStr::from_bytes(&path)).metadata().expect("it is there");
         let changed = u64::try_from(changed_ns(&data)).expect("after 1970");
@@ -346,7 +509,7 @@ mod tests {
         let code = Code { path: program.as_os_str().as_bytes(), offset: 0, build_id: b"" };
         let changed =
             u64::try_from(changed_ns(&program.metadata().expect("it is there"))).expect("after 1970");
-        let found = |boot| Symbols::new(boot, Kept::default()).in_file(code);
+        let found = |boot| Symbols::new(boot, Kept::default(), DebugFiles::default()).in_file(code);
         let file = || b"a".to_vec();
         assert_eq!(found(Boot::This { began_ns: Some(changed - 1) }), Found::Replaced(file()));
         assert_eq!(found(Boot::This { began_ns: Some(changed) }), Found::Unnamed(file()));
@@ -362,7 +525,7 @@ mod tests {
         };
         let found = |build_id| {
             let code = Code { path: b"/nonexistent/ours", offset, build_id };
-            Symbols::new(Boot::This { began_ns: None }, kept()).in_file(code)
+            Symbols::new(Boot::This { began_ns: None }, kept(), DebugFiles::default()).in_file(code)
         };
         let Found::Function(function) = found(&build_id) else { panic!("{:?}", found(&build_id)) };
         assert!(function.name.ends_with("a_function_of_the_test"), "{function:?}");
@@ -372,7 +535,7 @@ mod tests {
 
     #[test]
     fn the_code_that_the_kernel_maps_into_each_process_has_names() {
-        let vdso = Vdso::from_this_process();
+        let vdso = vdso::this_process();
         let offset = (0..1 << 16).find(|&offset| vdso.function(offset) == Some("__vdso_clock_gettime"));
         let code = Code { path: VDSO, offset: offset.expect("x86-64 has one"), build_id: b"" };
         let function =
@@ -417,7 +580,7 @@ mod tests {
         let path = folder.path().join("kallsyms");
         std::fs::write(&path, "ffffffff81000000 T a_function\nffffffff81000100 T another\n").expect("a file");
         let kept = Kept::new(std::fs::File::open(&path).ok(), []);
-        let mut symbols = Symbols::new(Boot::This { began_ns: None }, Kept::default());
+        let mut symbols = Symbols::new(Boot::This { began_ns: None }, Kept::default(), DebugFiles::default());
         symbols.kernel = KernelNames::Forbidden;
         assert_eq!(symbols.in_kernel(0xffff_ffff_8100_0010), Found::Kernel);
         symbols.kernel = KernelNames::Kept(kept.kernel().expect("a copy"));

@@ -147,6 +147,7 @@ impl Numbering {
                     | NameSpace::ServiceInstance
                     | NameSpace::Script
                     | NameSpace::Scheduling
+                    | NameSpace::Arguments
                     | NameSpace::FarEnd => process_key(host, *number),
                     NameSpace::Receiver => self.flow(host, FlowId(*number)).0,
                     NameSpace::ThreadAttribute => process_key(host, *number >> 8) << 8 | *number & 0xff,
@@ -451,6 +452,7 @@ mod tests {
                 NameSpace::ServiceInstance,
                 NameSpace::Script,
                 NameSpace::Scheduling,
+                NameSpace::Arguments,
             ] {
                 let name = EventKind::Name(space, 7, b"sort"[..].into());
                 let EventKind::Name(_, process, _) = numbered(&mut numbering, host, event(0, 0, name)).kind

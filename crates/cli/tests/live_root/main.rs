@@ -10,6 +10,7 @@ mod contexts;
 mod cpu_reasons;
 mod deadlocks;
 mod deaths;
+mod debuginfod;
 mod doctor;
 mod epolls;
 mod far_ends;

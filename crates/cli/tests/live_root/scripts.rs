@@ -152,3 +152,42 @@ fn a_loop_says_what_ran_between_its_sleeps() {
         assert!(sentence.contains("sleeping until a timer"), "{screen}");
     }
 }
+
+#[test]
+fn command_lines_are_recorded_only_where_they_were_asked_for_and_only_the_callers_own() {
+    const CALLER: &str = "54322";
+    let Some(folder) = place("--arguments records the caller's own command lines alone") else { return };
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("its mode");
+    for name in ["own", "roots", "raised"] {
+        program(&folder, name, SLEEPS, &[]);
+    }
+    fs::set_permissions(folder.join("raised"), fs::Permissions::from_mode(0o4755)).expect("its mode");
+    fs::write(
+        folder.join("run.sh"),
+        format!("./own {SECRET}-own; ./raised {SECRET}-raised; (./own {SECRET}-deep)"),
+    )
+    .expect("room");
+    for (option, is_kept) in [(None, false), (Some("--arguments"), true)] {
+        // Another user's process starts all the time.
+        let others = format!("while [ ! -e done ]; do ./roots {SECRET}-roots; done");
+        let mut others =
+            Command::new("sh").args(["-c", &others]).current_dir(&folder).spawn().expect("a shell");
+        let arguments = ["record"].into_iter().chain(option).chain(["--", "sh", "run.sh"]);
+        let mut sudo = wakepath_harness::live::command(&folder, &arguments.collect::<Vec<_>>());
+        sudo.env("SUDO_UID", CALLER).env("SUDO_GID", CALLER).env("SUDO_USER", "made-up");
+        let output = sudo.output().expect("wakepath");
+        fs::write(folder.join("done"), "").expect("room");
+        others.wait().expect("its end");
+        fs::remove_file(folder.join("done")).expect("it is there");
+        assert!(output.status.success(), "{output:?}");
+        let recording = folder.join("wakepath.rec");
+        let kept = |word: &str| holds(&recording, format!("{SECRET}-{word}").as_bytes());
+        assert_eq!([kept("own"), kept("deep")], [is_kept; 2], "{option:?}");
+        assert_eq!([kept("raised"), kept("roots")], [false; 2], "{option:?}");
+        let info = document(&folder, &["info"]);
+        let lines = list(&info["command_lines"]).iter().map(|line| line["words"].clone()).collect::<Vec<_>>();
+        let own = |word: &str| json!(["./own", format!("{SECRET}-{word}")]);
+        let expected = [json!(["sh", "run.sh"]), own("own"), own("deep")];
+        assert_eq!(lines, if is_kept { &expected[..] } else { &[] }, "{option:?}");
+    }
+}

@@ -3,6 +3,7 @@
 
 mod calls_goroutines;
 mod damaged;
+mod debuginfod;
 mod found;
 mod hosts;
 mod labels;

@@ -26,6 +26,7 @@ pub(super) fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         18 => NameSpace::Refaults,
         19 => NameSpace::Scheduling,
         20 => NameSpace::Receiver,
+        21 => NameSpace::Arguments,
         other => return Err(r.bad("space", other.into())),
     })
 }

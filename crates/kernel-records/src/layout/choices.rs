@@ -49,6 +49,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("REFAULTS", 18),
     ("SCHEDULING", 19),
     ("RECEIVER", 20),
+    ("ARGUMENTS", 21),
 ];
 
 /// A mark's meaning: `event::Mark`.

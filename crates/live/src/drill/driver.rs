@@ -26,7 +26,7 @@ use wakepath_drilldown::{
 };
 use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, Return, Runtime};
-use wakepath_symbols::{Boot, Found, Kept, Symbols};
+use wakepath_symbols::{Boot, DebugFiles, Found, Kept, Symbols};
 
 use drift::drift;
 use kernel::{KernelOfSearch, is_kernel};
@@ -80,7 +80,7 @@ pub(super) struct Driver<'obj> {
 
 /// Finds functions and lines in files as they are now.
 fn symbols() -> Symbols {
-    Symbols::new(Boot::This { began_ns: None }, Kept::default())
+    Symbols::new(Boot::This { began_ns: None }, Kept::default(), DebugFiles::default())
 }
 
 /// A probe's properties with an effect on its cost: the instruction at the entry, whether each return instruction has a

@@ -49,6 +49,15 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
                     comm: comm.as_ref().map(|comm| text(comm.bytes())),
                 })
                 .collect(),
+            command_lines: info
+                .command_lines
+                .iter()
+                .map(|line| CommandLineJson {
+                    pid: line.process.number(),
+                    at_ns: since_origin(&info.head, line.at),
+                    words: line.words.iter().map(|word| text(word)).collect(),
+                })
+                .collect(),
             recording: format.map(|format| RecordingJson {
                 format: format.number,
                 wakepath: text(format.writer.as_bytes()),
@@ -79,7 +88,15 @@ struct InfoJson {
     targets: Vec<u32>,
     cgroup: Option<String>,
     unread_contexts: Vec<UnreadJson>,
+    command_lines: Vec<CommandLineJson>,
     recording: Option<RecordingJson>,
+}
+
+#[derive(Serialize)]
+struct CommandLineJson {
+    pid: u32,
+    at_ns: i64,
+    words: Vec<String>,
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! A recording's contents, as text.
 
 use wakepath_critical_path::Severity;
-use wakepath_engine::{InfoAnswer, Name};
+use wakepath_engine::{CommandLine, InfoAnswer, Name};
 use wakepath_event::{Comm, Tid};
 use wakepath_loaded::Survey;
 
@@ -9,6 +9,18 @@ use super::{cost, footer, when};
 use crate::screen::{Layout, Line, Screen};
 use crate::units::{bytes, count, duration, part_of};
 use crate::{problem, wording};
+
+/// The most command lines that are shown, and the most letters in each.
+const MAX_COMMAND_LINES: usize = 20;
+const MAX_LETTERS: usize = 200;
+
+/// A command line: `./app --token x (912)`.
+fn command_line(line: &CommandLine<'_>) -> String {
+    let words: Vec<_> = line.words.iter().map(|word| crate::escape(word)).collect();
+    let text = words.join(" ");
+    let cut = text.char_indices().nth(MAX_LETTERS).map(|(at, _)| format!("{}…", &text[..at]));
+    format!("{} ({})", cut.unwrap_or(text), line.process)
+}
 
 /// A recording's hosts, events and rates, its losses and its cost.
 pub fn info(info: &InfoAnswer, layout: Layout) -> String {
@@ -86,6 +98,12 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         };
         let all: Vec<_> = info.unread_contexts.iter().map(named).collect();
         row("contexts", format!("could not be read of the threads of {}", all.join(", ")));
+    }
+    for line in info.command_lines.iter().take(MAX_COMMAND_LINES) {
+        row("started", command_line(line));
+    }
+    if let Some(more @ 1..) = info.command_lines.len().checked_sub(MAX_COMMAND_LINES) {
+        row("", format!("and {}: --json lists all", count(more as u64, "more program")));
     }
     let lost = footer::lost(&info.head.losses);
     row("lost", lost.strip_prefix("lost ").unwrap_or(&lost).to_owned());

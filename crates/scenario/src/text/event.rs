@@ -36,7 +36,8 @@ impl Reader {
     /// | `refill` | the CPU limit of all threads' cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
-    /// | `sample`, `loss from=NS [count=N] [records=KIND]`, `started`, `stopped` | |
+    /// | `sample [user=ADDRESS]` | the thread is its process, if in a program's code |
+    /// | `loss from=NS [count=N] [records=KIND]`, `started`, `stopped` | |
     pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<EventKind, String> {
         let verb = words.need("what happened")?;
         Ok(match verb {
@@ -104,13 +105,16 @@ impl Reader {
             }
             "lock" => EventKind::LockBegin(self.lock(words)?),
             "unlock" => EventKind::LockEnd(self.lock(words)?),
-            "sample" => EventKind::Sample(Stack {
-                tgid: Tid(0),
-                kernel: [].into(),
-                user: [].into(),
-                scanned: 0,
-                proved: 0,
-            }),
+            "sample" => {
+                let user: Option<u64> = words.option("user")?;
+                EventKind::Sample(Stack {
+                    tgid: user.map_or(Tid(0), |_| current),
+                    kernel: [].into(),
+                    user: user.into_iter().collect(),
+                    scanned: 0,
+                    proved: u16::from(user.is_some()),
+                })
+            }
             "unrecorded" => EventKind::Unrecorded,
             "loss" => EventKind::Loss {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),

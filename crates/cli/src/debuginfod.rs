@@ -1,0 +1,148 @@
+//! `--debuginfod`: names of stripped code from servers, by build id. Without the option nothing is asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use wakepath_debuginfod::{Limits, NoServers, Progress, Servers, URLS_VARIABLE, directory};
+use wakepath_engine::Recorded;
+
+use crate::exit_code::Code;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The option of verbs whose answers name functions.
+#[derive(Debug, Default, Args)]
+pub struct DebuginfodArguments {
+    /// Ask debuginfod servers, by build id, for the functions of stripped programs
+    ///
+    /// URL is a server's address (https://debuginfod.elfutils.org), or several with spaces between; without URL, $DEBUGINFOD_URLS has
+    /// them. They learn the build ids of the files without symbols here, and nothing else. Fetched files are kept in
+    /// $DEBUGINFOD_CACHE_PATH or ~/.cache/debuginfod_client.
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, hide_short_help = true)]
+    debuginfod: Option<Option<String>>,
+}
+
+/// The names of an answer's code: the servers that may be asked for them, if any.
+pub struct CodeSources {
+    servers: Option<Arc<Servers>>,
+}
+
+impl DebuginfodArguments {
+    /// The servers of the option. `is_stopped`: the user wants no more files.
+    ///
+    /// # Errors
+    /// Without an address of a server, and with an address that is none.
+    pub fn sources(
+        &self,
+        output: &Output,
+        is_stopped: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<CodeSources, Failure> {
+        let Some(given) = &self.debuginfod else { return Ok(CodeSources { servers: None }) };
+        let urls = given.clone().or_else(|| std::env::var(URLS_VARIABLE).ok()).unwrap_or_default();
+        let shown = Mutex::new(None::<Instant>);
+        let output = output.clone();
+        let watch = move |progress: Option<Progress<'_>>| {
+            let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            match progress {
+                None => {
+                    *shown = None;
+                    output.passing("");
+                }
+                Some(_) if shown.is_some_and(|at| at.elapsed() < PAUSE) => (),
+                Some(progress) => {
+                    *shown = Some(Instant::now());
+                    output.passing(&said(&progress));
+                }
+            }
+            !is_stopped()
+        };
+        let folder = directory().ok_or(NoServers::Cache).map_err(failure)?;
+        let servers =
+            Servers::new(&urls, folder, Limits::from_environment(), Box::new(watch)).map_err(failure)?;
+        Ok(CodeSources { servers: Some(Arc::new(servers)) })
+    }
+}
+
+/// The time between two states of the progress line.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The progress in words.
+fn said(Progress { url, name, bytes, of_bytes }: &Progress<'_>) -> String {
+    let name = String::from_utf8_lossy(name);
+    let mb = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
+    match (bytes, of_bytes) {
+        (0, _) => format!("asking {url} for {name}"),
+        (_, Some(all)) => format!("fetching {name} from {url}: {} of {} MB", mb(*bytes), mb(*all)),
+        (_, None) => format!("fetching {name} from {url}: {} MB", mb(*bytes)),
+    }
+}
+
+fn failure(error: NoServers) -> Failure {
+    let hint = match &error {
+        NoServers::None => {
+            "--debuginfod=https://debuginfod.elfutils.org asks that server; DEBUGINFOD_URLS names those of a distribution"
+        }
+        NoServers::Address(_) => "--debuginfod=https://debuginfod.elfutils.org is such an address",
+        NoServers::Cache => "DEBUGINFOD_CACHE_PATH names a folder",
+    };
+    Failure::new(Code::Usage, error.to_string()).hint(hint)
+}
+
+impl CodeSources {
+    /// Lets a recording's code be named by the servers.
+    pub fn serve(&self, recorded: &mut Recorded) {
+        if let Some(servers) = &self.servers {
+            recorded.debug_files = servers.debug_files();
+        }
+    }
+
+    /// Prints after an answer what kept names away: the servers' troubles. Without the option, the files for which
+    /// servers may have names, unless a script reads the answer.
+    pub fn report(&self, recorded: &Recorded, is_for_scripts: bool, output: &Output) {
+        let Some(servers) = &self.servers else {
+            let text = hint(&recorded.debug_files.nameless()).filter(|_| !is_for_scripts);
+            return text.iter().for_each(|text| output.complain("note", text));
+        };
+        servers.troubles().iter().for_each(|trouble| output.complain("warning", &trouble.to_string()));
+    }
+}
+
+/// The way to names for these files; `None` without a file.
+fn hint(files: &[Vec<u8>]) -> Option<String> {
+    const LISTED: usize = 3;
+    let shown: Vec<_> = files.iter().take(LISTED).map(|name| String::from_utf8_lossy(name)).collect();
+    let names = match (shown.split_last()?, files.len().saturating_sub(LISTED)) {
+        ((last, []), _) => last.to_string(),
+        ((last, others), 0) => format!("{} and {last}", others.join(", ")),
+        (_, more) => format!("{} and {more} more", shown.join(", ")),
+    };
+    let have = if files.len() == 1 { "has" } else { "have" };
+    Some(format!(
+        "{names} {have} no symbols here; wakepath path --debuginfod asks servers for them by build id"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_three_files_and_the_command() {
+        let text =
+            |names: &[&str]| hint(&names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>());
+        let rest = "no symbols here; wakepath path --debuginfod asks servers for them by build id";
+        assert_eq!(text(&[]), None);
+        assert_eq!(text(&["a"]), Some(format!("a has {rest}")));
+        assert_eq!(text(&["a", "b", "c"]), Some(format!("a, b and c have {rest}")));
+        assert_eq!(text(&["a", "b", "c", "d"]), Some(format!("a, b, c and 1 more have {rest}")));
+    }
+
+    #[test]
+    fn progress_has_sizes_where_they_are_known() {
+        let text = |bytes, of_bytes| said(&Progress { url: "http://s", name: b"a", bytes, of_bytes });
+        assert_eq!(text(0, Some(5)), "asking http://s for a");
+        assert_eq!(text(1_250_000, Some(5_000_000)), "fetching a from http://s: 1.2 of 5.0 MB");
+        assert_eq!(text(1_000_000, None), "fetching a from http://s: 1.0 MB");
+    }
+}
