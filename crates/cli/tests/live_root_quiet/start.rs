@@ -78,7 +78,11 @@ fn start(folder: &Path, runs: usize) -> Duration {
 /// Processes of a kind, all there.
 fn many(folder: &Path, number: usize, kind: &str) -> Beside {
     let many = program(folder, "many", MANY, &["-O1"]);
-    let mut many = Command::new(many).args([&number.to_string(), kind]).stdout(Stdio::piped()).spawn().expect("processes");
+    let mut many = Command::new(many)
+        .args([&number.to_string(), kind])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("processes");
     let mut line = String::new();
     BufReader::new(many.stdout.take().expect("stdout")).read_line(&mut line).expect("a line");
     assert_eq!(line, "ready\n");

@@ -523,6 +523,30 @@ mod tests {
     }
 
     #[test]
+    fn costs_are_read_again_as_they_were_and_no_other_text_is_one() {
+        let costs = Costs::new(&[pipes()], 60.5).expect("costs");
+        assert!(costs.is_measured());
+        let text = costs.to_text();
+        assert_eq!(Costs::from_text(&text), Some(costs));
+        for (from, to) in [
+            ("Switch 130 130", "Switch 130 129"),
+            ("Switch 130 130", "Switch -1 130"),
+            ("Switch 130 130", "Switch 130 inf"),
+            ("Switch 130 130", "Switch NaN 130"),
+            ("Switch 130 130", "Switch 130"),
+            ("Switch 130 130", "Switched 130 130"),
+            ("Switch 130 130\n", ""),
+            ("end\n", "end\nend\n"),
+        ] {
+            let damaged = text.replacen(from, to, 1);
+            assert_ne!(damaged, text, "{from}");
+            assert_eq!(Costs::from_text(&damaged), None, "{to}");
+        }
+        let noisy = Load { attached: slices(3990.0, 500.0), ..pipes() };
+        assert!(!Costs::new(&[noisy], 60.0).expect("costs").is_measured());
+    }
+
+    #[test]
     fn counters_that_went_back_count_nothing() {
         let now = Interrupts { hard: 3, soft: 9 };
         assert_eq!(now.since(Interrupts { hard: 5, soft: 2 }), Interrupts { hard: 0, soft: 7 });

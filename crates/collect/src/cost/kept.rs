@@ -161,10 +161,9 @@ mod tests {
     fn kept_costs_are_those_that_were_measured() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = place(folder.path());
-        let now = SystemTime::now();
-        assert_eq!(place.read(now), None, "nothing is kept yet");
+        assert_eq!(place.read(SystemTime::now()), None, "nothing is kept yet");
         place.write(&costs());
-        assert_eq!(place.read(now), Some(costs()));
+        assert_eq!(place.read(SystemTime::now()), Some(costs()));
         let data = place.file().metadata().expect("a file");
         assert_eq!(data.mode() & 0o777, 0o600);
         assert_eq!(place.directory.metadata().expect("a folder").mode() & 0o777, 0o700);
