@@ -61,7 +61,6 @@ fn table(state: &str, options: &Options) -> Result<()> {
         ),
         ("`perf record -a`", owned(&["perf", "record", "-q", "-a", "-o", output, "--"])),
         ("`perf sched record`", owned(&["perf", "sched", "record", "-q", "-o", output, "--"])),
-        ("`trace-cmd record -e sched`", owned(&["trace-cmd", "record", "-q", "-e", "sched", "-o", output])),
     ];
     println!("| {state} | median | quickest | slowest |\n|---|---:|---:|---:|");
     for (name, words) in &recorders {
