@@ -265,7 +265,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     let mut starting = Starting::new(output);
     let mut step = |step| starting.at(step);
     let made = record(&request, go, receiver, flight, &mut step, &stop);
-    // A start that failed clears its line before the error is printed.
+    // A failed start clears its line before its error is printed.
     drop(starting);
     let mut made = made.map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;

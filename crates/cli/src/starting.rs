@@ -1,4 +1,4 @@
-//! The line that says why a recording has not begun yet.
+//! The line with a slow start's current step.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -43,7 +43,7 @@ impl Starting {
     fn end(&mut self) {
         self.steps = None;
         if let Some(line) = self.line.take() {
-            // Its end is awaited: it has the rights that this process is about to give up.
+            // The thread has rights, and this process is about to give them up.
             let _ = line.join();
         }
     }
@@ -55,7 +55,7 @@ impl Drop for Starting {
     }
 }
 
-/// Shows the last reported step each time that `patience` passed, and clears the line at the end.
+/// Shows the last reported step at intervals, and clears the line at the end.
 fn follow(reported: &Receiver<StartStep>, patience: Duration, mut show: impl FnMut(&str)) {
     let (began, mut shown, mut step) = (Instant::now(), 0, StartStep::Load);
     loop {
@@ -79,7 +79,7 @@ fn text(step: StartStep, since: Duration) -> String {
         StartStep::Load => "loading programs into the kernel",
         StartStep::Attach => "attaching the programs",
         StartStep::Measure => "measuring their cost (--no-calibration leaves this out)",
-        StartStep::List | StartStep::Begun => "listing the threads that run already",
+        StartStep::List | StartStep::Begun => "listing threads",
     };
     format!("starting for {} s: {doing}", since.as_secs())
 }
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A start that takes as long as `during`, and the texts that it showed.
+    /// The texts shown during a start.
     fn shown(patience: Duration, during: impl FnOnce(&mut Starting)) -> Vec<String> {
         let texts = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&texts);
@@ -123,7 +123,7 @@ mod tests {
         });
         let [first, .., last, cleared] = &texts[..] else { panic!("{texts:?}") };
         assert_eq!(first, "starting for 0 s: attaching the programs");
-        assert_eq!(last, "starting for 0 s: listing the threads that run already");
+        assert_eq!(last, "starting for 0 s: listing threads");
         assert_eq!(cleared, "", "{texts:?}");
     }
 

@@ -68,21 +68,21 @@ fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> CheckVerdic
 /// before it is tried.
 pub fn examine(options: &Options, begins: &mut dyn FnMut(&str)) -> Vec<Check> {
     let mut checks = Checks { done: Vec::new(), begins };
-    checks.try_one("the kernel's type information (BTF)", type_information);
+    checks.attempt("the kernel's type information (BTF)", type_information);
     if !checks.are_blocked() {
-        checks.try_one("creating BPF maps", map_creation);
+        checks.attempt("creating BPF maps", map_creation);
     }
     if !checks.are_blocked() {
         programs(options, &mut checks);
     }
     if !checks.are_blocked() {
-        checks.try_one("stacks at switches and wake-ups", || stacks(options));
-        checks.try_one("probes on functions of the kernel", kernel_functions);
-        checks.try_one("the kernel's statistics of BPF programs", statistics);
+        checks.attempt("stacks at switches and wake-ups", || stacks(options));
+        checks.attempt("probes on functions of the kernel", kernel_functions);
+        checks.attempt("the kernel's statistics of BPF programs", statistics);
     }
-    checks.try_one("reading other processes' mappings", other_processes);
-    checks.try_one("reading the kernel's symbols", kernel_symbols);
-    checks.try_one("disk statistics", disk_statistics);
+    checks.attempt("reading other processes' mappings", other_processes);
+    checks.attempt("reading the kernel's symbols", kernel_symbols);
+    checks.attempt("disk statistics", disk_statistics);
     if let Some(verdict) = stolen_time() {
         checks.add("time stolen by the hypervisor (steal time)", verdict);
     }
@@ -96,7 +96,7 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    fn try_one(&mut self, what: &str, check: impl FnOnce() -> CheckVerdict) {
+    fn attempt(&mut self, what: &str, check: impl FnOnce() -> CheckVerdict) {
         (self.begins)(what);
         self.add(what, check());
     }

@@ -3,8 +3,7 @@
 use wakepath_collect::CheckVerdict as Found;
 use wakepath_engine::doctor::{Check, CheckVerdict};
 
-/// Tries all steps of a default recording, and leaves nothing running. `begins` hears of each feature before it is
-/// tried.
+/// Tries each step a default recording takes, and leaves nothing running. `begins` gets each feature before its try.
 pub fn examine(begins: &mut dyn FnMut(&str)) -> Vec<Check> {
     let tried = wakepath_collect::examine(&wakepath_collect::Options::default(), begins);
     tried.into_iter().map(|check| Check { what: check.what, verdict: verdict(check.verdict) }).collect()

@@ -125,7 +125,7 @@ fn refused(program: &wakepath_collect::GoRefused) -> GoRefused {
 
 /// Records until the command ends, the time is over, no room is left, or `stop` is set. The records so far are in the
 /// request's destination in any case; an earlier recording there is moved aside only when all is ready to begin. Spans
-/// come from `spans`, from the command's start until the last drain. `step` hears of the start's steps.
+/// come from `spans`, from the command's start until the last drain. `step` gets each step before the start.
 ///
 /// With `flight`, nothing is on disk until a trigger, and the destination is the directory for kept recordings; [`Request::most_bytes`]
 /// bounds all of them together.

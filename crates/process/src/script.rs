@@ -20,7 +20,7 @@ pub const MAX_SCRIPT_BYTES: usize = 32;
 /// started, each with a zero byte behind it; a last word without this byte was cut, and counts as missing.
 pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
     let mut words = arguments.split_inclusive(|byte| *byte == 0).filter_map(|word| word.strip_suffix(&[0]));
-    let program = of_file(program);
+    let program = file_name(program);
     let first = last_component(words.next()?);
     let rules = match (program, first) {
         (b"busybox", b"busybox") => Rules::find(words.next()?),
@@ -31,13 +31,13 @@ pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
 }
 
 /// Whether a process of this program may run a script, whatever its words are.
-pub(crate) fn may_run_one(program: &[u8]) -> bool {
-    let program = of_file(program);
+pub(crate) fn may_run_scripts(program: &[u8]) -> bool {
+    let program = file_name(program);
     program == b"busybox" || Rules::find(program).is_some()
 }
 
 /// A program file's name, also of a file that is gone.
-fn of_file(program: &[u8]) -> &[u8] {
+fn file_name(program: &[u8]) -> &[u8] {
     program.strip_suffix(b" (deleted)").unwrap_or(program)
 }
 

@@ -33,7 +33,7 @@ const NUMBER: Range =
 const MOMENT: Range =
     Range { within: &["0", "1", "-1s", "18446744073"], outside: &["18446744074", "-18446744074s"] };
 
-/// The flags, each with the verbs that have it, and its range there.
+/// Each flag, its verbs, and its range there.
 const RANGES: [(&str, &[&str], Range); 30] = [
     ("above", &["export", "path"], TIME_OR_NONE),
     (
@@ -82,7 +82,7 @@ fn takes(flag: &Arg, value: &str) -> bool {
     alone.try_get_matches_from(["alone", &format!("--value={value}")]).is_ok()
 }
 
-/// The flags that take numbers, also with a unit, by name and verb.
+/// The flags with numbers, also with a unit, by name and verb.
 fn numeric_flags() -> BTreeMap<(String, String), Arg> {
     let mut all = Arguments::command();
     all.build();

@@ -22,23 +22,23 @@ use crate::sampling;
 const DIRECTORY: &str = "/run/wakepath";
 /// The longest time for which measured costs count.
 const MAX_AGE: Duration = Duration::from_secs(3600);
-/// The most files: one for each of this number of remainders of the hash of the options.
+/// The most files: the place is a hash modulo this number.
 const FILES: u64 = 16;
 /// More than a file's size, bytes.
 const MAX_BYTES: u64 = 8192;
 
-/// The place of one set of options' costs.
+/// The place for the costs under a set of options.
 #[derive(Debug)]
 pub(super) struct KeptCosts {
     directory: PathBuf,
     /// The only user whose files are believed.
     owner: u32,
-    /// What the costs depend on, as lines.
+    /// The program, options, CPUs and boot, as lines.
     key: String,
 }
 
 impl KeptCosts {
-    /// For a recording with these options. `None` for a user other than root, and for one without the right to measure:
+    /// For a recording with these options. `None` for users other than root, and without the right to measure:
     /// such a recording's cost stays unknown.
     pub(super) fn of(options: &Options) -> Option<Self> {
         // SAFETY: takes nothing, changes nothing.
@@ -70,7 +70,7 @@ impl KeptCosts {
     }
 
     fn is_directory_trusted(&self) -> bool {
-        // Of a link itself, which is no directory.
+        // A link itself is no directory.
         fs::symlink_metadata(&self.directory).is_ok_and(|data| data.is_dir() && self.is_trusted(&data))
     }
 

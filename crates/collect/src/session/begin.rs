@@ -1,4 +1,4 @@
-//! What a session records before its command begins.
+//! A session's first records, before its command begins.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ fn named(line: &str) -> Option<String> {
     let program = last_component(line.split(' ').next().expect("a program").as_bytes());
     let arguments: Vec<u8> = line.split(' ').flat_map(|word| word.bytes().chain([0])).collect();
     let script = script(program, &arguments);
-    assert!(script.is_none() || may_run_one(program), "{line}");
+    assert!(script.is_none() || may_run_scripts(program), "{line}");
     script.map(|name| String::from_utf8(name.into()).expect("the words are text"))
 }
 
@@ -21,9 +21,9 @@ fn only_interpreters_may_run_a_script() {
         ("busybox", true),
         ("sleep", false),
         ("", false),
-        ("bash2", false),
+        ("make", false),
     ] {
-        assert_eq!(may_run_one(program.as_bytes()), may, "{program}");
+        assert_eq!(may_run_scripts(program.as_bytes()), may, "{program}");
     }
 }
 
