@@ -119,6 +119,7 @@ bench: program workloads ## cost of recording, counting and drilling down, speed
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
 	$(AS_ROOT) target/release/wakepath-bench cost --history lab/bench/cost-history.tsv \
 		--commit "$$(git describe --always --dirty --exclude='*')" >target/cost.md
+	$(AS_ROOT) target/release/wakepath-bench start >target/start.md
 	{ printf '\n## Reads at waits and wake-ups\n\n'; $(AS_ROOT) target/release/wakepath-bench reads; echo; } >target/reads.md
 	{ printf '\n## Requests\n\n'; $(AS_ROOT) target/release/wakepath-bench requests; echo; } >>target/reads.md
 	{ printf '\n## Services with tracing of their own\n\n'; $(AS_ROOT) target/release/wakepath-bench services; echo; } >>target/reads.md
@@ -130,7 +131,7 @@ bench: program workloads ## cost of recording, counting and drilling down, speed
 	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat lab/bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >lab/results/performance.md
+	  cat target/cost.md; echo; cat target/start.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >lab/results/performance.md
 	@cat lab/results/performance.md; exit "$$(cat target/drill.code)"
 
 .PHONY: bench-loads

@@ -202,7 +202,7 @@ int blocked(struct bpf_iter__task *ctx)
 	r.call = regs->orig_ax;
 	r.arg0 = regs->di;
 	if (takes_descriptor(r.call))
-		tell_file(task, regs->di);
+		tell_file(for_loads(task), regs->di);
 	if (r.call == SYS_futex) {
 		r.op = regs->si;
 		switch (lock_shape(r.op, regs->dx, regs->r10)) {
@@ -217,7 +217,7 @@ int blocked(struct bpf_iter__task *ctx)
 			r.valid = WP_LOCK_VALUE;
 			break;
 		}
-		if (length && (is_mapping_held(task) ||
+		if (length && (is_mapping_held(for_loads(task)) ||
 			       bpf_copy_from_user_task(words, length, (void *)regs->di, task, 0)))
 			r.valid = 0;
 		if (r.valid) {

@@ -2,6 +2,7 @@
 /*
  * Samples of running threads: their stacks, at a fixed rate.
  */
+#include "current.bpf.h"
 #include "ring.bpf.h"
 #include "unwind.bpf.h"
 
@@ -15,16 +16,17 @@ struct {
 /* The thread's registers in its own code; false if it has none. */
 static __always_inline bool begin(struct bpf_perf_event_data *ctx, struct task_struct *task, struct stack_room *room)
 {
+	struct task_struct *loads = for_loads(task);
 	struct pt_regs *regs;
 
-	if (task->flags & PF_KTHREAD || !task->mm)
+	if (loads->flags & PF_KTHREAD || !loads->mm)
 		return false;
 	if (ctx->regs.cs & 3) {
-		begin_walk(room, task, ctx->regs.cs, ctx->regs.ip, ctx->regs.sp, ctx->regs.bp);
+		begin_walk(room, loads, ctx->regs.cs, ctx->regs.ip, ctx->regs.sp, ctx->regs.bp);
 		return true;
 	}
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	begin_walk(room, task, BPF_CORE_READ(regs, cs), BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp),
+	begin_walk(room, loads, BPF_CORE_READ(regs, cs), BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp),
 		   BPF_CORE_READ(regs, bp));
 	return true;
 }
@@ -78,7 +80,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	r->frames_len = frames;
 	r->user_frames = frames - r->kernel_frames;
-	if (r->proved && room->walk.unknown && hand_over(room, task, 0))
+	if (r->proved && room->walk.unknown && hand_over(room, for_loads(task), 0))
 		return 0;
 	size = sizeof(*r) + (__u64)frames * sizeof(__u64);
 	asm volatile("" : "+r"(size));

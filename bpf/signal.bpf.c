@@ -9,6 +9,7 @@
  * A signal asking a process to end may have no effect: no thread takes it, or a handler does. So its sending has a record
  * too, and so has its first taking by a handler.
  */
+#include "current.bpf.h"
 #include "ring.bpf.h"
 
 /* The errors of an interrupted system call; all but the first are the kernel's own. */
@@ -248,8 +249,8 @@ int BPF_PROG(signal_deliver, int number, struct kernel_siginfo *info, struct k_s
 	if (!has_info) {
 		how = WP_SIGNAL_PROCESS_ENDS;
 		number = 0;
-		if (task->signal->flags & SIGNAL_GROUP_EXIT)
-			number = task->signal->group_exit_code & 0x7f;
+		if (for_loads(task)->signal->flags & SIGNAL_GROUP_EXIT)
+			number = for_loads(task)->signal->group_exit_code & 0x7f;
 	} else if (handler != SIG_DFL) {
 		how = handler == SIG_IGN ? WP_SIGNAL_IGNORED : WP_SIGNAL_HANDLED;
 		key.signal = number;
@@ -307,7 +308,7 @@ int dying(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	__u64 start;
 
-	if (!task || task->exit_state || !is_being_ended(task))
+	if (!task || task->exit_state || !is_being_ended(for_loads(task)))
 		return 0;
 	start = task->start_time;
 	bpf_seq_write(ctx->meta->seq, &start, sizeof(start));

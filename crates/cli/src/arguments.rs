@@ -1,5 +1,8 @@
 //! The command line: the program's options and verbs.
 
+#[cfg(all(test, feature = "collect"))]
+mod ranges;
+
 use clap::{Parser, Subcommand};
 
 use crate::output::Colour;

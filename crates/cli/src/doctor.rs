@@ -22,7 +22,8 @@ pub struct DoctorArguments {
 
 /// Tries each feature and prints the results.
 pub fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let checks = examine();
+    let checks = examine(&mut |feature| output.passing(&format!("trying: {feature}")));
+    output.passing("");
     output.answer(checks.as_slice(), arguments.json, json::doctor, text::doctor)?;
     let blocked = checks.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }));
     Ok(if blocked { Code::Rights.into() } else { ExitCode::SUCCESS })

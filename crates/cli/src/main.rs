@@ -29,6 +29,8 @@ mod path;
 #[cfg(feature = "collect")]
 mod record;
 mod requests;
+#[cfg(feature = "collect")]
+mod starting;
 mod sync;
 #[cfg(feature = "collect")]
 mod watch;

@@ -26,6 +26,7 @@ use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::{Named, buffer, one_of, samples, size, time};
+use crate::starting::Starting;
 use crate::{collecting, path};
 
 /// Record this machine, and show where the time went
@@ -142,8 +143,9 @@ pub struct RecordArguments {
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
     #[arg(long, hide_short_help = true)]
     path_only: bool,
-    /// Begin at once: do not first measure, for some 60 ms, the cost of recording on this machine
+    /// Do not first measure, for some 60 ms, the cost of recording on this machine
     ///
+    /// It is measured once in an hour, by root: later recordings with the same options begin at once.
     /// The answer then does not say how much longer threads ran for the recording. The measurement loads one CPU, which
     /// another recorder sees.
     #[arg(long, hide_short_help = true)]
@@ -276,7 +278,12 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     }
     let go = find_go(&request);
     text::goroutines(&go_programs(&go)).into_iter().for_each(|(label, text)| output.complain(label, &text));
-    let mut made = record(&request, go, receiver, flight, &stop).map_err(record_failure)?;
+    let mut starting = Starting::new(output);
+    let mut step = |step| starting.at(step);
+    let made = record(&request, go, receiver, flight, &mut step, &stop);
+    // A failed start clears its line before its error is printed.
+    drop(starting);
+    let mut made = made.map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
     let kept = made.take_kept_files();

@@ -15,19 +15,22 @@
 //! on this CPU, slows a part of the slices down.
 
 mod arithmetic;
+mod kept;
 mod ping_pong;
 
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use wakepath_event::KernelCost;
 
 pub(crate) use self::arithmetic::{Costs, Interrupts};
 use self::arithmetic::{Deltas, Load, Measured, Slices};
+use self::kept::KeptCosts;
 use self::ping_pong::{PingPong, Pinned};
 use crate::libbpf;
+use crate::options::{Options, Stacks};
 use crate::programs::Programs;
 use crate::rings::Rings;
 
@@ -51,8 +54,49 @@ const MIN_SLICES: usize = 8;
 /// The least ring size for a slice of round trips with stacks, bytes.
 const MIN_RING_BYTES: usize = 64 << 10;
 
+/// The programs' costs for a recording's options, before the programs are attached.
+pub(crate) struct Forecast(Way);
+
+enum Way {
+    /// An earlier recording of this boot measured them.
+    Kept(Costs),
+    /// They are measured now.
+    Measure(Calibration, Option<KeptCosts>),
+}
+
+impl Forecast {
+    /// Finds the kept costs, or measures without the programs. `None` where nothing is to be measured, or cannot be.
+    pub(crate) fn begin(options: &Options) -> Option<Self> {
+        options.calibrate.then_some(())?;
+        let kept = KeptCosts::of(options);
+        let costs = kept.as_ref().and_then(|kept| kept.read(SystemTime::now()));
+        let measure = || Some(Way::Measure(Calibration::begin(options.stacks != Stacks::None)?, kept));
+        costs.map(Way::Kept).or_else(measure).map(Self)
+    }
+
+    /// Measures with the programs, unless kept costs were found: [`Calibration::finish`].
+    pub(crate) fn finish(
+        self,
+        programs: &Programs<'_>,
+        sched: &Rings,
+        net: &Rings,
+        meanwhile: impl FnMut(),
+    ) -> Option<Costs> {
+        match self.0 {
+            Way::Kept(costs) => Some(costs),
+            Way::Measure(calibration, kept) => {
+                let costs = calibration.finish(programs, sched, net, meanwhile)?;
+                if let Some(kept) = kept.filter(|_| costs.is_measured()) {
+                    kept.write(&costs);
+                }
+                Some(costs)
+            }
+        }
+    }
+}
+
 /// A calibration after its measurement without the programs.
-pub(crate) struct Calibration {
+struct Calibration {
     loads: Vec<(PingPong, u64, Slices)>,
     pinned: Pinned,
 }
@@ -60,7 +104,7 @@ pub(crate) struct Calibration {
 impl Calibration {
     /// Measures without the programs, for a recording with stacks or without. `None` where the threads cannot be
     /// pinned to a CPU.
-    pub(crate) fn begin(stacks: bool) -> Option<Self> {
+    fn begin(stacks: bool) -> Option<Self> {
         let pinned = Pinned::new()?;
         let found = [PingPong::through_pipes().ok()?].into_iter().chain(PingPong::over_loopback().ok());
         let mut loads = Vec::new();
@@ -81,7 +125,7 @@ impl Calibration {
     /// Measures with the programs, which are attached now. `None` where the kernel keeps no statistics, or the
     /// measurement is too noisy to show a cost. The calibration's records are dropped. Calls `meanwhile` behind each
     /// slice.
-    pub(crate) fn finish(
+    fn finish(
         self,
         programs: &Programs<'_>,
         sched: &Rings,

@@ -64,32 +64,51 @@ fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> CheckVerdic
     tried.map_or_else(|error| lacking(error.to_string(), consequence, hint), |()| WORKS)
 }
 
-/// Tries everything that a session with these options does, and leaves nothing running.
-pub fn examine(options: &Options) -> Vec<Check> {
-    let mut checks = vec![check("the kernel's type information (BTF)", type_information())];
-    let blocked =
-        |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }));
-    if !blocked(&checks) {
-        checks.push(check("creating BPF maps", map_creation()));
+/// Tries everything that a session with these options does, and leaves nothing running. `begins` hears of each feature
+/// before it is tried.
+pub fn examine(options: &Options, begins: &mut dyn FnMut(&str)) -> Vec<Check> {
+    let mut checks = Checks { done: Vec::new(), begins };
+    checks.attempt("the kernel's type information (BTF)", type_information);
+    if !checks.are_blocked() {
+        checks.attempt("creating BPF maps", map_creation);
     }
-    if !blocked(&checks) {
+    if !checks.are_blocked() {
         programs(options, &mut checks);
     }
-    if !blocked(&checks) {
-        checks.push(check("stacks at switches and wake-ups", stacks(options)));
-        checks.push(check("probes on functions of the kernel", kernel_functions()));
-        checks.push(check("the kernel's statistics of BPF programs", statistics()));
+    if !checks.are_blocked() {
+        checks.attempt("stacks at switches and wake-ups", || stacks(options));
+        checks.attempt("probes on functions of the kernel", kernel_functions);
+        checks.attempt("the kernel's statistics of BPF programs", statistics);
     }
-    checks.push(check("reading other processes' mappings", other_processes()));
-    checks.push(check("reading the kernel's symbols", kernel_symbols()));
-    checks.push(check("disk statistics", disk_statistics()));
-    let stolen = stolen_time();
-    checks.extend(stolen.map(|verdict| check("time stolen by the hypervisor (steal time)", verdict)));
-    checks
+    checks.attempt("reading other processes' mappings", other_processes);
+    checks.attempt("reading the kernel's symbols", kernel_symbols);
+    checks.attempt("disk statistics", disk_statistics);
+    if let Some(verdict) = stolen_time() {
+        checks.add("time stolen by the hypervisor (steal time)", verdict);
+    }
+    checks.done
 }
 
-fn check(what: impl Into<String>, verdict: CheckVerdict) -> Check {
-    Check { what: what.into(), verdict }
+/// The features tried so far.
+struct Checks<'a> {
+    done: Vec<Check>,
+    begins: &'a mut dyn FnMut(&str),
+}
+
+impl Checks<'_> {
+    fn attempt(&mut self, what: &str, check: impl FnOnce() -> CheckVerdict) {
+        (self.begins)(what);
+        self.add(what, check());
+    }
+
+    fn add(&mut self, what: impl Into<String>, verdict: CheckVerdict) {
+        self.done.push(Check { what: what.into(), verdict });
+    }
+
+    /// Whether a failed feature makes further tries pointless.
+    fn are_blocked(&self) -> bool {
+        self.done.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }))
+    }
 }
 
 const WORKS: CheckVerdict = CheckVerdict::Works(String::new());
@@ -130,7 +149,9 @@ fn map_creation() -> CheckVerdict {
 }
 
 /// Loads and attaches a session's programs.
-fn programs(options: &Options, checks: &mut Vec<Check>) {
+fn programs(options: &Options, checks: &mut Checks<'_>) {
+    let what = "recording switches and wake-ups";
+    (checks.begins)(what);
     let mut storage = MaybeUninit::uninit();
     let attached = sampling::possible_cpus().map_err(|source| Error::MapRings { source }).and_then(|cpus| {
         let mut programs = Programs::load(&mut storage, options, false, cpus)?;
@@ -140,7 +161,6 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         programs.detach();
         Ok((programs.missing, threads))
     });
-    let what = "recording switches and wake-ups";
     let (missing, threads) = match attached {
         Ok(done) => done,
         Err(error) => {
@@ -149,15 +169,15 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
             } else {
                 grant(PERFMON)
             };
-            checks.push(check(what, CheckVerdict::Blocking { why: error.to_string(), hint }));
+            checks.add(what, CheckVerdict::Blocking { why: error.to_string(), hint });
             return;
         }
     };
-    checks.push(check(what, WORKS));
+    checks.add(what, WORKS);
     for Missing { what, consequence } in missing {
         let why = "this kernel or your privileges do not allow it";
         let verdict = lacking(why, consequence, "another kernel, if the answers need it");
-        checks.push(check(format!("recording `{what}`"), verdict));
+        checks.add(format!("recording `{what}`"), verdict);
     }
     let verdict = match threads {
         Ok(count) => CheckVerdict::Works(format!("{count} now")),
@@ -167,7 +187,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
             "Linux 5.8 or later, for its task iterator",
         ),
     };
-    checks.push(check("listing threads", verdict));
+    checks.add("listing threads", verdict);
 }
 
 /// Loads the programs for `--stacks`, which need more from the kernel than a session without it.

@@ -41,6 +41,7 @@ mod skeleton;
 mod skips;
 mod sockets;
 mod stack_copy;
+mod start_step;
 mod steal;
 mod unwind_rules;
 mod unwinder;
@@ -70,6 +71,7 @@ pub use programs::Missing;
 pub use rights::drop_rights;
 pub use session::{Outcome, record};
 pub use signals::{Moment, Signals, ask_to_keep, keep_child_status};
+pub use start_step::StartStep;
 pub use wakepath_inject::{
     Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, Unwinder,
     needs_its_return_address,

@@ -1,27 +1,25 @@
 //! A recording session from the first attach to the last drain.
 
+mod begin;
 mod own_records;
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{
-    CallEnd, Comm, Cpu, EventKind, FunctionCall, LostRecords, Mark, NameSpace, Tid, UnwindCounts,
-};
+use wakepath_event::{CallEnd, Cpu, EventKind, FunctionCall, LostRecords, Mark, Tid, UnwindCounts};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Place, WriteError};
 
 use crate::child::{Held, Running};
 use crate::command_lines::CommandLines;
 use crate::contexts::{Changes, Contexts, UnreadContexts};
-use crate::cost::{self, Calibration};
+use crate::cost::{self, Forecast};
 use crate::error::Error;
 use crate::far_ends::far_ends;
 use crate::goroutines::{self, GoFound, GoRefused, GoStarted, GoWatch, Started};
@@ -32,7 +30,6 @@ use crate::options::{Options, Stacks};
 use crate::priority::RaisedPriority;
 use crate::probes::{self, OpenCall};
 use crate::programs::{Missing, Programs};
-use crate::raw_records::{BLOCKED_BYTES, THREAD_BYTES, softirq_threads};
 use crate::rings::Rings;
 use crate::scheduling::Schedulings;
 use crate::scripts::{Scripts, holds_arguments};
@@ -40,6 +37,7 @@ use crate::signals::Signals;
 use crate::skips::Skips;
 use crate::sockets::Sockets;
 use crate::stack_copy::StackCopy;
+use crate::start_step::StartStep;
 use crate::unwinder::{Spaces, Unwinder, learn_own_stacks};
 use crate::watch::{EndReason, Watch, pidfd};
 use crate::write_behind::{Destination, WriteBehind, WriteCommand};
@@ -110,7 +108,7 @@ pub struct Outcome {
 /// Runs a session: records until the command ends, the time is over or `stop` asks for it. `go` has the Go programs
 /// whose goroutines are recorded. `open` creates the recording, and is called when all is ready: an impossible
 /// question, missing privileges or a missing command leave the disk unchanged. `beside` is called when the command
-/// runs and this process has no more rights than it needs, to start threads for other work.
+/// runs and this process has no more rights than it needs, to start threads for other work. `step` hears of the start's steps.
 ///
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
@@ -119,12 +117,15 @@ pub fn record(
     go: GoFound,
     open: impl FnOnce() -> Result<Destination, WriteError>,
     beside: impl FnOnce(),
+    step: &mut dyn FnMut(StartStep),
     stop: &Signals,
 ) -> Result<Outcome, Error> {
     if let Some(&pid) = options.targets.iter().find(|&&pid| pidfd(pid).is_none()) {
         return Err(Error::NoProcess { pid });
     }
+    step(StartStep::Load);
     let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
+    let raised = RaisedPriority::starting();
     let mut storage = MaybeUninit::uninit();
     let mut programs = Programs::load(&mut storage, options, go.may_be_recorded(), cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
@@ -132,6 +133,8 @@ pub fn record(
     let arrived = Rc::new(RefCell::new(Vec::new()));
     let incoming = Rc::clone(&arrived);
     let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
+    // The command has its usual priority.
+    drop(raised);
     let held = match options.command.as_slice() {
         [] => None,
         words => {
@@ -139,6 +142,7 @@ pub fn record(
             Some(Held::spawn(words, identity, options.variable.as_ref())?)
         }
     };
+    let raised = RaisedPriority::starting();
     let variable_given = held.as_ref().is_some_and(|held| held.has_default);
     // At least as much as the rings hold.
     let ring_bytes = (sched.size() + net.size()) * cpus;
@@ -153,10 +157,13 @@ pub fn record(
         programs.follow(pid)?;
     }
     let stacks = options.stacks != Stacks::None;
-    let calibration = options.calibrate.then(|| Calibration::begin(stacks)).flatten();
+    step(StartStep::Measure);
+    let forecast = Forecast::begin(options);
+    step(StartStep::Attach);
     programs.attach(options, &go)?;
-    let costs = calibration.and_then(|calibration| {
-        calibration.finish(&programs, &sched, &net, || {
+    step(StartStep::Measure);
+    let costs = forecast.and_then(|forecast| {
+        forecast.finish(&programs, &sched, &net, || {
             learn_own_stacks(spaces.as_mut(), &buffer, &arrived);
         })
     });
@@ -192,6 +199,7 @@ pub fn record(
         last_look: clocks::now(),
         released: clocks::now(),
     };
+    step(StartStep::List);
     session.begin(options, held.as_ref())?;
     // A flight recorder keeps windows that begin long after this.
     if place.is_some() {
@@ -210,6 +218,8 @@ pub fn record(
     if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
+    drop(raised);
+    step(StartStep::Begun);
     let priority = RaisedPriority::recording();
     let command_is_roots = options.as_root && !options.command.is_empty();
     // The kernel decides when the file is opened whether it shows addresses. Names are read later, without rights.
@@ -317,57 +327,6 @@ struct Session<'a, 'obj> {
 }
 
 impl Session<'_, '_> {
-    /// Records the beginning: clocks, threads, names, and the question.
-    fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
-        self.add_clocks();
-        let snapshot = self.programs.threads()?;
-        // Without calls (`--path-only`), blocked calls are not recorded either.
-        let blocked = if options.calls { self.programs.blocked()? } else { Vec::new() };
-        let existing = snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES));
-        self.commands.extend(existing.map(|record| WriteCommand::Record(record.into())));
-        for (cpu, tid) in softirq_threads(&snapshot) {
-            if cpu < self.sched.cpus() {
-                self.sched.set_ksoftirqd(cpu, tid);
-            }
-        }
-        let functions = options.functions.iter().map(|(name, _)| name);
-        let names = functions.chain(options.kernel_functions.iter().map(|(name, _)| name));
-        for (target, name) in names.enumerate() {
-            self.add_event(EventKind::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
-        }
-        let scripts = self.scripts.begin();
-        self.add_names(scripts);
-        self.look_at_scheduling();
-        let names = names::all();
-        self.limits = AllLimits::new(&names);
-        self.add_names(names);
-        self.add_event(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
-        for &target in &options.targets {
-            self.add_event(EventKind::Mark(Mark::Target(Tid(target))));
-            self.unwinder.asks_about(target);
-        }
-        if let Some(held) = held {
-            self.unwinder.asks_about(held.pid as u32);
-            use std::os::unix::ffi::OsStrExt;
-            let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
-            let words = words.join(&0).into();
-            let tid = Tid(held.pid as u32);
-            self.add_event(EventKind::Mark(Mark::Command { tgid: tid, words }));
-            // The command has our name until its exec, whose record may come after an early end.
-            if let Some(name) = options.command.first().and_then(|word| Path::new(word).file_name()) {
-                self.add_event(EventKind::Rename { tid, comm: Comm::new(name.as_bytes()) });
-            }
-        }
-        self.add_costs();
-        let started = clocks::now();
-        self.add_event_at(started, Cpu::UNKNOWN, EventKind::Mark(Mark::Started));
-        self.drain()?;
-        // The threads and the question are written at once, so that even a recording cut off at its very beginning
-        // has them.
-        self.commands.push(WriteCommand::Flush { until: started, lost: 0 });
-        self.hand_over()
-    }
-
     fn run(
         &mut self,
         options: &Options,

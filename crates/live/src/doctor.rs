@@ -3,10 +3,10 @@
 use wakepath_collect::CheckVerdict as Found;
 use wakepath_engine::doctor::{Check, CheckVerdict};
 
-/// Tries all steps of a default recording, and leaves nothing running.
-pub fn examine() -> Vec<Check> {
-    let tried = wakepath_collect::examine(&wakepath_collect::Options::default()).into_iter();
-    tried.map(|check| Check { what: check.what, verdict: verdict(check.verdict) }).collect()
+/// Tries each step a default recording takes, and leaves nothing running. `begins` gets each feature before its try.
+pub fn examine(begins: &mut dyn FnMut(&str)) -> Vec<Check> {
+    let tried = wakepath_collect::examine(&wakepath_collect::Options::default(), begins);
+    tried.into_iter().map(|check| Check { what: check.what, verdict: verdict(check.verdict) }).collect()
 }
 
 fn verdict(found: Found) -> CheckVerdict {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 pub use wakepath_collect::{
     Callers, EndReason, Error as CollectError, GRACE, GoFound, Goroutines, Options, Outcome, Running,
-    Signals, Stacks, UnreadContexts, drop_rights, exit_code, keep_child_status,
+    Signals, Stacks, StartStep, UnreadContexts, drop_rights, exit_code, keep_child_status,
 };
 use wakepath_collect::{Counted, Destination, IsAsked, KeptAttributes, MAX_TARGETS, MappedFile};
 use wakepath_engine::is_meant;
@@ -125,7 +125,7 @@ fn refused(program: &wakepath_collect::GoRefused) -> GoRefused {
 
 /// Records until the command ends, the time is over, no room is left, or `stop` is set. The records so far are in the
 /// request's destination in any case; an earlier recording there is moved aside only when all is ready to begin. Spans
-/// come from `spans`, from the command's start until the last drain.
+/// come from `spans`, from the command's start until the last drain. `step` gets each step before the start.
 ///
 /// With `flight`, nothing is on disk until a trigger, and the destination is the directory for kept recordings; [`Request::most_bytes`]
 /// bounds all of them together.
@@ -137,6 +137,7 @@ pub fn record(
     go: GoFound,
     spans: Option<SpanReceiver>,
     flight: Option<FlightRequest>,
+    step: &mut dyn FnMut(StartStep),
     stop: &Signals,
 ) -> Result<Made, RecordError> {
     if let Some(cgroup) = &request.cgroup {
@@ -202,7 +203,7 @@ pub fn record(
             None => spans.zip(file.take()).map(|(spans, file)| spans.start(file)),
         };
     };
-    let outcome = wakepath_collect::record(&recorder, go, open, receive, stop)?;
+    let outcome = wakepath_collect::record(&recorder, go, open, receive, step, stop)?;
     // Behind the last drain; it returns when all accepted spans are written.
     let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));
     let is_followed = recorder.goroutines != Goroutines::None;

@@ -141,6 +141,10 @@ impl Process {
     pub fn script(&self) -> Result<Option<Box<[u8]>>, Error> {
         let program = self.program()?;
         let name = program.file_name().map(OsStr::as_bytes).unwrap_or_default();
+        // Most programs run none: their words, which take longer to read than the rest, are not read.
+        if !script::may_run_scripts(name) {
+            return Ok(None);
+        }
         Ok(script(name, &self.command_line()?))
     }
 

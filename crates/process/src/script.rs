@@ -20,7 +20,7 @@ pub const MAX_SCRIPT_BYTES: usize = 32;
 /// started, each with a zero byte behind it; a last word without this byte was cut, and counts as missing.
 pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
     let mut words = arguments.split_inclusive(|byte| *byte == 0).filter_map(|word| word.strip_suffix(&[0]));
-    let program = program.strip_suffix(b" (deleted)").unwrap_or(program);
+    let program = file_name(program);
     let first = last_component(words.next()?);
     let rules = match (program, first) {
         (b"busybox", b"busybox") => Rules::find(words.next()?),
@@ -28,6 +28,17 @@ pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
         (program, _) => Rules::find(program),
     };
     name(rules?.script(words)?)
+}
+
+/// Whether a process of this program may run a script, whatever its words are.
+pub(crate) fn may_run_scripts(program: &[u8]) -> bool {
+    let program = file_name(program);
+    program == b"busybox" || Rules::find(program).is_some()
+}
+
+/// A program file's name, also of a file that is gone.
+fn file_name(program: &[u8]) -> &[u8] {
+    program.strip_suffix(b" (deleted)").unwrap_or(program)
 }
 
 /// A script's name from its path. A network address may hold a password; a descriptor's number names nothing.

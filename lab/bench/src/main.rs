@@ -20,6 +20,7 @@ mod recorders;
 mod requests;
 mod services;
 mod stacks;
+mod start;
 mod statistics;
 mod tracepoints;
 mod used;
@@ -46,6 +47,8 @@ enum Command {
     Requests(requests::Options),
     /// Recording costs for services with their own tracing, beside other ways to join it with a kernel trace.
     Services(services::Options),
+    /// The time until the recorded command begins, beside other recorders, idle and busy.
+    Start(start::Options),
     /// The cost per stack, with callers by tables and by frame pointers, in turns.
     Stacks(stacks::Options),
     /// The analysis speed, over recordings with different sizes.
@@ -62,6 +65,7 @@ fn main() -> Result<()> {
         Command::Reads(options) => reads::run(&options),
         Command::Requests(options) => requests::run(&options),
         Command::Services(options) => services::run(&options),
+        Command::Start(options) => start::run(&options),
         Command::Stacks(options) => stacks::run(&options),
         Command::Programs(options) => programs::run(&options),
         Command::Latency(options) => latency::run(&options),

@@ -8,6 +8,7 @@ mod events;
 mod latency;
 mod probes;
 mod stacks;
+mod start;
 mod steal;
 mod tracers;
 mod unwinding;

@@ -143,6 +143,8 @@ pub(crate) struct Costs {
     dispatch: (f64, f64),
     /// The mean time of the switch program while calibrating, ns, timed by itself.
     timed: f64,
+    /// The dispatch was measured, not bounded because noise hid it.
+    is_measured: bool,
 }
 
 /// For each kind of work, the programs that begin it, and its further programs.
@@ -182,6 +184,7 @@ impl Costs {
         // Where noise hides the dispatch, it lies between 0 and the longest program's own time, which no measured
         // dispatch exceeded.
         let longest = loads.iter().filter_map(|load| load.deltas.steady("sched_switch")).fold(0.0, f64::max);
+        let is_measured = dispatch.is_some();
         let dispatch = dispatch.unwrap_or((0.0, longest));
         let mut ranges = BTreeMap::new();
         for (kind, first, others) in PROGRAMS {
@@ -195,7 +198,48 @@ impl Costs {
             let unseen = if kind == CostKind::Sample { UNSEEN_SAMPLE } else { UNSEEN };
             ranges.entry(kind).or_insert_with(|| in_switches(unseen));
         }
-        Some(Self { ranges, dispatch, timed })
+        Some(Self { ranges, dispatch, timed, is_measured })
+    }
+
+    /// Whether noise hid no part of the costs.
+    pub(super) fn is_measured(&self) -> bool {
+        self.is_measured
+    }
+
+    /// The costs as lines, for [`Self::from_text`].
+    pub(super) fn to_text(&self) -> String {
+        let Self { ranges, dispatch, timed, .. } = self;
+        let ranges = ranges.iter().map(|(kind, (least, most))| format!("{kind:?} {least} {most}\n"));
+        ranges
+            .chain([format!("dispatch {} {}\ntimed {timed} {timed}\nend\n", dispatch.0, dispatch.1)])
+            .collect()
+    }
+
+    /// Reads measured costs again; `None` unless the text has them all.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let mut range = |name: &str| {
+            let numbers = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
+            let (least, most) = numbers.split_once(' ')?;
+            let (least, most) = (least.parse::<f64>().ok()?, most.parse::<f64>().ok()?);
+            (0.0 <= least && least <= most && most.is_finite()).then_some((least, most))
+        };
+        let ranges = CostKind::ALL.into_iter().map(|kind| Some((kind, range(&format!("{kind:?}"))?)));
+        let ranges = ranges.collect::<Option<_>>()?;
+        let (dispatch, (timed, _)) = (range("dispatch")?, range("timed")?);
+        (lines.next() == Some("end") && lines.next().is_none() && text.ends_with('\n')).then_some(Self {
+            ranges,
+            dispatch,
+            timed,
+            is_measured: true,
+        })
+    }
+
+    /// Some costs.
+    #[cfg(test)]
+    pub(super) fn for_tests() -> Self {
+        let ranges = CostKind::ALL.into_iter().zip([(130.5, 140.25); CostKind::ALL.len()]).collect();
+        Self { ranges, dispatch: (20.0, 30.125), timed: 61.3, is_measured: true }
     }
 
     /// The costs as they are recorded. `calls`: functions are probed.
@@ -476,6 +520,30 @@ mod tests {
         };
         assert_eq!(call(true).expect("a cost").to_ns, None);
         assert!(call(false).expect("a cost").to_ns.is_some());
+    }
+
+    #[test]
+    fn costs_are_read_again_as_they_were_and_no_other_text_is_one() {
+        let costs = Costs::new(&[pipes()], 60.5).expect("costs");
+        assert!(costs.is_measured());
+        let text = costs.to_text();
+        assert_eq!(Costs::from_text(&text), Some(costs));
+        for (from, to) in [
+            ("Switch 130 130", "Switch 130 129"),
+            ("Switch 130 130", "Switch -1 130"),
+            ("Switch 130 130", "Switch 130 inf"),
+            ("Switch 130 130", "Switch NaN 130"),
+            ("Switch 130 130", "Switch 130"),
+            ("Switch 130 130", "Switched 130 130"),
+            ("Switch 130 130\n", ""),
+            ("end\n", "end\nend\n"),
+        ] {
+            let damaged = text.replacen(from, to, 1);
+            assert_ne!(damaged, text, "{from}");
+            assert_eq!(Costs::from_text(&damaged), None, "{to}");
+        }
+        let noisy = Load { attached: slices(3990.0, 500.0), ..pipes() };
+        assert!(!Costs::new(&[noisy], 60.0).expect("costs").is_measured());
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Pinned {
         unsafe { libc::CPU_SET(cpu, &mut one) };
         // SAFETY: reads a set with this size.
         let set = unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
-        (set == 0).then(|| Self { before, _priority: RaisedPriority::calibrating() })
+        (set == 0).then(|| Self { before, _priority: RaisedPriority::starting() })
     }
 }
 

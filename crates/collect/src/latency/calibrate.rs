@@ -58,7 +58,7 @@ pub fn calibrate(probe: &Probe) -> Option<Calibration> {
         processes: vec![std::process::id()],
         ..LatencyOptions::default()
     };
-    let _priority = RaisedPriority::calibrating();
+    let _priority = RaisedPriority::starting();
     let mut storage = MaybeUninit::uninit();
     Counters::load(&mut storage, &options).ok()?.calibrate(ProbeKind::of(probe))
 }

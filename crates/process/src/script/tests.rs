@@ -8,7 +8,23 @@ use super::*;
 fn named(line: &str) -> Option<String> {
     let program = last_component(line.split(' ').next().expect("a program").as_bytes());
     let arguments: Vec<u8> = line.split(' ').flat_map(|word| word.bytes().chain([0])).collect();
-    script(program, &arguments).map(|name| String::from_utf8(name.into()).expect("the words are text"))
+    let script = script(program, &arguments);
+    assert!(script.is_none() || may_run_scripts(program), "{line}");
+    script.map(|name| String::from_utf8(name.into()).expect("the words are text"))
+}
+
+#[test]
+fn only_interpreters_may_run_a_script() {
+    for (program, may) in [
+        ("bash", true),
+        ("python3.11 (deleted)", true),
+        ("busybox", true),
+        ("sleep", false),
+        ("", false),
+        ("make", false),
+    ] {
+        assert_eq!(may_run_scripts(program.as_bytes()), may, "{program}");
+    }
 }
 
 #[test]
