@@ -202,7 +202,7 @@ static __always_inline enum rank rank_of(__u32 call, __u32 operation, __u32 erro
 	}
 	if (!path_argument(call))
 		return RANK_OTHER;
-	/* Who makes what must not be there yet tries to get a lock. */
+	/* A file made for the first time is a lock. */
 	return error == EEXIST ? RANK_TRY : RANK_PATH;
 }
 

@@ -13,6 +13,7 @@
 #define WAKEPATH_IO_URING_H
 
 #include "file.bpf.h"
+#include "io_uring.h"
 
 enum { SYS_io_uring_enter = 426 };
 enum { IORING_ENTER_REGISTERED_RING = 1 << 4 };

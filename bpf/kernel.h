@@ -476,39 +476,6 @@ struct bio {
 	struct blkcg_gq *bi_blkg;
 };
 
-struct io_wq_work {
-	int cancel_seq;
-};
-
-/* `task_struct.worker_private` of an io_uring worker. */
-struct io_worker {
-	struct io_wq_work *cur_work;
-};
-
-/* An io_uring. */
-struct io_ring_ctx {
-	unsigned int cached_sq_head; /* requests taken from the submission queue */
-	unsigned int cached_cq_tail; /* results put into the completion queue */
-};
-
-struct io_cqe {
-	int fd; /* its descriptor, until the request is done */
-};
-
-struct io_kiocb {
-	struct file *file;
-	struct io_ring_ctx *ctx;
-	struct io_cqe cqe;
-	unsigned int flags;
-	__u8 opcode;
-	struct io_wq_work work;
-};
-
-/* The request itself, for fsync. */
-struct io_sync {
-	int flags;
-};
-
 struct kthread {
 	void *data;
 };

@@ -1,4 +1,4 @@
-// cause: a thread polls a queue with a time-out of 100 ms, until the thread that fills it has slept for 1.5 s
+// cause: a thread polls a queue with a time-out of 100 ms, until its producer has slept for 1.5 s
 // size: $long s
 // ask: record -- $0
 // who: producer

@@ -1,4 +1,4 @@
-# cause: a script tries to make the directory that stands for a lock, and sleeps, until another script removes it
+# cause: a script tries to make a directory as a lock, and sleeps, until another script removes it
 # size: $long s
 # ask: record -- $0
 # ask: record --failed-calls -- $0

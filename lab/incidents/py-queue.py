@@ -1,4 +1,4 @@
-# cause: a thread asks a queue each 200 ms; the thread that fills it waits 1.2 s for a server that sleeps
+# cause: a thread asks a queue each 200 ms; its producer waits 1.2 s for a sleeping server
 # size: $long s
 # ask: record -- $0
 # who: stockd

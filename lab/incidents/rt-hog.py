@@ -1,4 +1,4 @@
-# cause: a process of real-time class has the only CPU that the program may use, for 0.7 s
+# cause: a process of real-time class has the program's only CPU, for 0.7 s
 # size: $long s
 # ask: record -- $0
 # who: dspd

@@ -1,4 +1,4 @@
-# cause: a program waits in sigwait for the signal that its supervisor sends after 1.1 s of sleep
+# cause: a program waits in sigwait for its supervisor's signal, sent behind a sleep for 1.1 s
 # size: $long s
 # ask: record -- $0
 # who: supervisor

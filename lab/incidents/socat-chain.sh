@@ -1,4 +1,4 @@
-# cause: curl asks through socat a server that sleeps for 1.2 s before it answers
+# cause: curl asks through socat a server, which sleeps for 1.2 s before its answer
 # size: 1200 ms
 # ask: record -- curl -s http://127.0.0.1:$port/quote
 # needs: socat

@@ -1,4 +1,4 @@
-// cause: a process waits for a System V semaphore; the process that has it sleeps
+// cause: a process waits for a System V semaphore; its holder sleeps
 // size: $long s
 // ask: record -- $0
 // who: ledger

@@ -1,4 +1,4 @@
-//! `--debuginfod`: names of stripped code from servers, by build id. Without the option nothing is asked.
+//! `--debuginfod`: stripped code's names from servers, by build id. Without the option nothing is asked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The option of verbs whose answers name functions.
+/// The option for verbs with functions in their answers.
 #[derive(Debug, Default, Args)]
 pub struct DebuginfodArguments {
     /// Ask debuginfod servers, by build id, for the functions of stripped programs
@@ -23,16 +23,16 @@ pub struct DebuginfodArguments {
     debuginfod: Option<Option<String>>,
 }
 
-/// The names of an answer's code: the servers that may be asked for them, if any.
+/// The servers for the names in an answer's code, if any.
 pub struct CodeSources {
     servers: Option<Arc<Servers>>,
 }
 
 impl DebuginfodArguments {
-    /// The servers of the option. `is_stopped`: the user wants no more files.
+    /// The option's servers. `is_stopped`: the user wants no more files.
     ///
     /// # Errors
-    /// Without an address of a server, and with an address that is none.
+    /// Without a server's address, and with a wrong one.
     pub fn sources(
         &self,
         output: &Output,
@@ -64,7 +64,7 @@ impl DebuginfodArguments {
     }
 }
 
-/// The time between two states of the progress line.
+/// The progress line's interval.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The progress in words.

@@ -8,7 +8,7 @@ use wakepath_live::record::StartStep;
 
 use crate::output::Output;
 
-/// The time after which the line is shown, and then the interval of its renewal.
+/// The line's delay, and then its interval.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shows the step at which a slow start is, until this value is dropped.

@@ -67,7 +67,7 @@ fn between(
     let is_between = |(index, thread): &(ThreadIndex, &Thread)| {
         thread.first >= from && thread.last <= to && is_leader(thread) && !sleepers.contains(index)
     };
-    // What runs beside the loop starts many processes in few pauses.
+    // Other work beside the loop starts many processes in few pauses.
     let mut names: BTreeMap<Comm, BTreeSet<usize>> = BTreeMap::new();
     for (_, thread) in recorded.graph().threads().filter(is_between) {
         let name = thread.name();

@@ -89,8 +89,7 @@ impl FailedCalls {
     }
 }
 
-/// Whether a C library looked for the daemon that keeps names of users and hosts, which few machines have: that fails before
-/// anything that the program is for.
+/// Whether a C library looked for the daemon with the names of users and hosts. Few machines have it, and each program tries it first.
 fn is_for_names(attempt: &Attempt) -> bool {
     matches!(&attempt.object, AttemptObject::Unix(path) if **path == *b"/var/run/nscd/socket")
 }

@@ -92,7 +92,7 @@ impl Process {
         Ok(Memory::of(self.pid(), self.0.file("mem")?))
     }
 
-    /// The memory, for reading what is there without the help of another process.
+    /// The memory, for reading without another process's help.
     pub fn present_memory(&self) -> Result<PresentMemory, Error> {
         Ok(PresentMemory::of(self.memory()?, self.0.file("pagemap")?))
     }

@@ -62,7 +62,7 @@ impl Memory {
 }
 
 /// A process's memory, as far as its pages are in RAM or swapped out. To bring another page, the kernel may ask a FUSE daemon,
-/// a userfaultfd's handler or a file server, which may never answer.
+/// a userfaultfd's handler or a file server, and these may never answer.
 #[derive(Debug)]
 pub struct PresentMemory {
     memory: Memory,
@@ -70,7 +70,7 @@ pub struct PresentMemory {
     pages: File,
 }
 
-/// A word's bits: the page is in RAM; it is swapped out; userfaultfd watches writes to it, so that the page before may be a mark
+/// A word's bits: the page is in RAM; it is swapped out; userfaultfd watches its writes, and a swapped page may be a mark
 /// without content.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
@@ -83,7 +83,7 @@ impl PresentMemory {
     }
 
     /// Fills `into` with the bytes at an address; `None` if a page is neither in RAM nor swapped out, or cannot be read. A
-    /// page that goes between the look and the reading is waited for.
+    /// page lost between the look and the reading is waited for.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<()> {
         let mut words = pages(at, into.len())?;
         let is_here = words.all(|page| {
@@ -94,7 +94,7 @@ impl PresentMemory {
     }
 }
 
-/// The numbers of the pages with such bytes; `None` past the last address.
+/// The page numbers for such bytes; `None` past the last address.
 fn pages(at: u64, length: usize) -> Option<RangeInclusive<u64>> {
     let last = at.checked_add(length.saturating_sub(1) as u64)?;
     Some(at / PAGE_BYTES..=last / PAGE_BYTES)
@@ -117,7 +117,7 @@ mod tests {
             (PRESENT | WATCHED, true),
             (0, false),
             (WATCHED, false),
-            // The bits for a page of a file, and for a page written since the last reset.
+            // The bits for a file's page, and for a page written since the last reset.
             (1 << 61 | 1 << 55, false),
         ] {
             assert_eq!(is_here(word), here, "{word:#x}");

@@ -30,13 +30,13 @@ pub fn script(program: &[u8], arguments: &[u8]) -> Option<Box<[u8]>> {
     name(rules?.script(words)?)
 }
 
-/// Whether a process of this program may run a script, whatever its words are.
+/// Whether this program may run a script, whatever its words are.
 pub(crate) fn may_run_scripts(program: &[u8]) -> bool {
     let program = file_name(program);
     program == b"busybox" || Rules::find(program).is_some()
 }
 
-/// A program file's name, also of a file that is gone.
+/// A program file's name, also after the file is gone.
 fn file_name(program: &[u8]) -> &[u8] {
     program.strip_suffix(b" (deleted)").unwrap_or(program)
 }

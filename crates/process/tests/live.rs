@@ -109,7 +109,7 @@ fn memory_is_read_and_written_and_an_address_without_any_is_named() {
 fn only_memory_that_is_there_is_read_and_none_is_brought() {
     let own = Process::own().expect("this process");
     let memory = own.present_memory().expect("memory");
-    // So large an allocation is a mapping of its own, whose pages are there once they are written.
+    // So large an allocation is its own mapping, whose pages are there once they are written.
     let mut pages: Vec<u8> = Vec::with_capacity(4 << 20);
     let start = (pages.as_ptr() as u64).next_multiple_of(4096) + 4096;
     // A huge page would bring its neighbours.

@@ -1,4 +1,4 @@
-//! The range of each flag with a number, of every verb: at 0, 1, its most, and one more.
+//! Each numeric flag's range, in every verb: at 0, 1, its most, and one more.
 
 use std::collections::BTreeMap;
 
