@@ -75,6 +75,40 @@ fn the_call_that_failed_before_each_sleep_is_named_with_its_object() {
     );
 }
 
+/// The failures before the sleeps in a script's loop that runs `tried` and a `sleep` ten times.
+fn before_sleeps(folder: &Path, tried: &str) -> Vec<Value> {
+    let script = format!(
+        "mkdir -p lock.d\ntries=0\nuntil [ $tries = 10 ]; do\n{tried}\nsleep 0.03\ntries=$((tries + 1))\ndone\n"
+    );
+    std::fs::write(folder.join("loop.sh"), script).expect("a script");
+    record(folder, &["--failed-calls", "--", "sh", "loop.sh"], 0);
+    let document = path(folder);
+    let row = list(&document["rows"]).iter().find(|row| row["code"] == "timer").cloned();
+    let row = row.unwrap_or_else(|| panic!("{tried}: {document}"));
+    list(&row["failed_calls"]).to_vec()
+}
+
+#[test]
+fn a_try_in_a_script_s_child_is_the_reason_of_sleep_if_the_child_failed() {
+    let Some(folder) = place("a script's try in another process is the reason of sleep") else { return };
+    let failures = before_sleeps(&folder, "mkdir lock.d 2>/dev/null");
+    let [failure] = &failures[..] else { panic!("{failures:?}") };
+    assert!(number(&failure["sleeps"]) >= 8 && failure["explains"] == true, "{failure}");
+    assert_eq!((&failure["call"], &failure["error"]), (&json!("mkdir"), &json!("EEXIST")), "{failure}");
+    assert_eq!(failure["object"], json!({"type": "path", "name": "lock.d"}));
+    for twin in [
+        // It ends well.
+        "mkdir -p lock.d",
+        // Its child failed, and it did not.
+        "sh -c 'mkdir lock.d 2>/dev/null; true'",
+        // It looked for a file: programs do so for many reasons.
+        "cat nothing 2>/dev/null",
+        "false",
+    ] {
+        assert_eq!(before_sleeps(&folder, twin), [Value::Null; 0], "{twin}");
+    }
+}
+
 #[test]
 fn a_lock_s_holder_is_the_process_whose_lock_is_in_the_way() {
     let Some(folder) = tries("a polled lock names its holder") else { return };

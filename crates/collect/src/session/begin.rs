@@ -17,7 +17,8 @@ impl Session<'_, '_> {
     /// Records the beginning: clocks, threads, names, and the question.
     pub(super) fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
         self.add_clocks();
-        let snapshot = self.programs.threads()?; // Without calls (`--path-only`), blocked calls are not recorded either.
+        let snapshot = self.programs.threads()?;
+        // Without calls (`--path-only`), blocked calls are not recorded either.
         let blocked = if options.calls { self.programs.blocked()? } else { Vec::new() };
         let existing = snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES));
         self.commands.extend(existing.map(|record| WriteCommand::Record(record.into())));
