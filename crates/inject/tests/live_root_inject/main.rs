@@ -131,10 +131,19 @@ fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     lines.filter_map(of_line).collect()
 }
 
-/// Whether the code is unchanged: the program's own, and all libraries mapped both times.
+/// Whether the code is unchanged: the program's own, and all libraries mapped both times. Prints what changed.
 fn is_as_before(before: &BTreeMap<u64, Vec<u8>>, after: &BTreeMap<u64, Vec<u8>>) -> bool {
     let own = before.keys().next().expect("a program has code");
-    after.contains_key(own) && before.iter().all(|(at, bytes)| after.get(at).is_none_or(|now| now == bytes))
+    let mut is_same = after.contains_key(own);
+    for (start, bytes) in before {
+        let Some(now) = after.get(start) else { continue };
+        for (at, (was, now)) in (*start..).zip(bytes.iter().zip(now)).filter(|(_, (was, now))| was != now) {
+            println!("changed: {at:#x} of the code at {start:#x}: {was:#x}, now {now:#x}");
+            is_same = false;
+        }
+        is_same &= now.len() == bytes.len();
+    }
+    is_same
 }
 
 /// Memory for the threads' states, in place of a BPF map.
