@@ -1,4 +1,4 @@
-// cause: a thread waits on an eventfd for its writer thread, which syncs a file 60 times
+// cause: a thread waits on an eventfd for its writer thread, which syncs a megabyte 60 times
 // size: $long s
 // ask: record -- $0
 // who: journal.bin
@@ -22,7 +22,7 @@ static double seconds(clockid_t clock)
 }
 static void *sync_all(void *unused)
 {
-	static char block[4096];
+	static char block[1 << 20];
 	uint64_t one = 1;
 	pthread_setname_np(pthread_self(), "writer");
 	double synced = 0;

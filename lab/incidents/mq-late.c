@@ -4,6 +4,7 @@
 // who: pricing
 // says: running
 // json: contributors kind=running comm=pricing
+// twin: pricing
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>

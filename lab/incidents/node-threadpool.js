@@ -12,10 +12,10 @@ const crypto = require("node:crypto"), fs = require("node:fs");
 const twin = "TWIN" in process.env;
 for (let job = 0; job < 4 && !twin; job++) crypto.pbkdf2("word", "salt", 800_000, 64, "sha512", () => {});
 const read = () => {
-  const began = Date.now(), before = process.cpuUsage();
+  const began = Date.now();
   fs.readFile("/etc/hostname", () => {
-    const took = (Date.now() - began) / 1000, used = process.cpuUsage(before);
-    fs.appendFileSync(process.env.PLANTED, `long ${(used.user + used.system) / 2e6}\ntwin ${took}\n`);
+    const took = (Date.now() - began) / 1000;
+    fs.appendFileSync(process.env.PLANTED, `long ${took}\ntwin ${took}\n`);
     process.exit();
   });
 };

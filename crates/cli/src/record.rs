@@ -378,7 +378,8 @@ fn answer(
         path::Asked { input: &input, is_made: true },
         output,
     )?;
-    sources.report(&recorded, arguments.json, output);
+    // The first screen is short; `path` says where servers may have names.
+    sources.report(&recorded, true, output);
     Ok(())
 }
 

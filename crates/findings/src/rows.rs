@@ -369,6 +369,7 @@ impl<'a> RowBuilder<'a> {
             (key, _) if key.is_of_others() && class.kind == SegmentKind::Stopped => {
                 PartKey::Activity(activity())
             }
+            (key, Responsible::IoLimit { .. }) if key.is_of_others() => PartKey::Activity(activity()),
             (key, _) if key.is_of_others() => match class.call {
                 _ if by_kernel && is_on_cpu(class.kind) => PartKey::KernelThreads,
                 Some(call) if !is_on_cpu(class.kind) => PartKey::Call(self.evidence.spell(call)),

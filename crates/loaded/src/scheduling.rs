@@ -162,6 +162,9 @@ impl Scheduling {
     }
 }
 
+/// The longest time from the look at an exiting thread to its end, ns.
+const EXIT_NS: u64 = 1_000_000;
+
 /// A look's time, and what it found; `None` where that makes no sense.
 type Look = (Stamp<Local>, Option<Scheduling>);
 
@@ -206,8 +209,12 @@ impl Schedulings {
             let begin = *all.first()?;
             return (begin <= at && at <= *all.last()?).then_some((begin, &Scheduling::ORDINARY));
         }
-        let (before, after) = (&own.get(next.checked_sub(1)?)?.1, &own.get(next)?.1);
-        let found = before.as_ref().filter(|_| before == after)?;
+        let (seen, before) = own.get(next.checked_sub(1)?)?;
+        let found = match own.get(next) {
+            Some((_, after)) => before.as_ref().filter(|_| before == after),
+            // A thread is looked at as it exits, and then leaves its CPU for the last time.
+            None => before.as_ref().filter(|_| until.ns().saturating_sub(seen.ns()) <= EXIT_NS),
+        }?;
         let equal = own[..next].iter().rev().take_while(|(_, look)| look.as_ref() == Some(found));
         Some((equal.last()?.0, found))
     }
@@ -323,8 +330,20 @@ mod tests {
         let looks = [(20, "nice 19"), (30, "nice 19"), (50, "nice 5"), (70, "nice 5")];
         let at = |at| nice(&looks, &[0, 100], at);
         assert_eq!([20, 29, 50, 69].map(at), [Some(19), Some(19), Some(5), Some(5)]);
-        assert_eq!([10, 19, 30, 49, 70, 90].map(at), [None; 6]);
+        assert_eq!([10, 19, 30, 49].map(at), [None; 4]);
+        assert_eq!([70, 90].map(at), [Some(5); 2], "it ended right behind its last look");
         assert_eq!(nice(&[(20, "nice x"), (70, "nice x")], &[0, 100], 50), None);
+    }
+
+    #[test]
+    fn a_look_long_before_a_threads_end_shows_nothing_behind_it() {
+        let stamp = Stamp::from_ns;
+        let mut schedulings = Schedulings::default();
+        [20, 70]
+            .iter()
+            .for_each(|at| schedulings.observe(stamp(*at), HostIndex::default(), 7, &Name::from("nice 5")));
+        let known = |until| schedulings.at(Tid(7), [stamp(10), stamp(until)], stamp(75)).is_some();
+        assert!(known(70 + EXIT_NS) && !known(71 + EXIT_NS) && !known(u64::MAX));
     }
 
     #[test]
@@ -363,7 +382,7 @@ mod tests {
         let looks = [(2, "nice 19"), (8, "nice 19"), (95, "nice 19")];
         assert_eq!(nice(&looks, &[0, 100], 50), Some(0));
         assert_eq!(nice(&[(8, "nice 19"), (60, "nice 19"), (80, "nice 19")], &[0, 100], 50), None);
-        assert_eq!(nice(&[(20, "nice 19"), (95, "nice 19")], &[0, 100], 50), None);
+        assert_eq!(nice(&[(20, "nice 19"), (95, "nice 5")], &[0, 100], 50), Some(19), "right before its end");
     }
 
     #[test]

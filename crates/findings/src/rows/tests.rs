@@ -54,6 +54,28 @@ fn what_an_io_limit_held_back_is_no_time_of_the_disk() {
 }
 
 #[test]
+fn another_processs_io_limit_is_a_part_of_the_wait_for_it() {
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"app", 7);
+    let redis = story.thread(20, 1, b"redis", 20);
+    story.name(NameSpace::IoLimit, 9, "sda wbps=1000 /shop");
+    let wait = story.wait(50, own, None, call(0, 5), Via::Wakeup, redis);
+    let sync = story.wait(45, redis, Some(wait), call(75, 3), Via::Wakeup, redis);
+    story.then(40, redis, Some(sync), SegmentKind::BlockDevice, held_back(9));
+    story.then(5, redis, Some(sync), SegmentKind::BlockDevice, disk(false));
+    story.then(5, redis, Some(wait), SegmentKind::Running, Cause::None);
+    let story = story.finish();
+    let rows = rows(&story.evidence());
+    let [(RowKey::Process(..), row)] = &rows[..] else { panic!("{rows:?}") };
+    let held: u64 = row.parts.iter().filter(|(key, _)| is_held_back(key)).map(|(_, ns)| ns).sum();
+    assert_eq!((row.total_ns, held), (50, 40));
+}
+
+fn is_held_back(key: &PartKey) -> bool {
+    matches!(key, PartKey::Activity(Activity { blamed: Blamed::IoLimit(_), .. }))
+}
+
+#[test]
 fn the_rows_are_the_whole_window() {
     let story = checkout();
     let evidence = story.evidence();

@@ -497,7 +497,11 @@ pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
             let (_, lock) = responsible(evidence, *cause);
             format!("for {}", lock.as_deref().unwrap_or("a lock"))
         }
-        (_, PartKey::Activity(of)) if of.kind == SegmentKind::Stopped => activity(evidence, of),
+        (_, PartKey::Activity(of))
+            if of.kind == SegmentKind::Stopped || matches!(of.blamed, Blamed::IoLimit(_)) =>
+        {
+            activity(evidence, of)
+        }
         (_, PartKey::Activity(activity)) => String::from(kind_phrase(activity.kind)),
     }
 }
