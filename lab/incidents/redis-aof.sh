@@ -8,6 +8,8 @@
 # says: I/O limit
 # short: disk
 # json: contributors code=io_limit
+# twin: limit
+# twin: held back
 port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
 number=$(stat -c %Hd:%Ld .)
 place=$(realpath "/sys/dev/block/$number")

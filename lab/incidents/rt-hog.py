@@ -2,7 +2,7 @@
 # size: $long s
 # ask: record -- $0
 # who: dspd
-# says: class
+# says: SCHED_FIFO
 # json: contributors kind=runqueue
 import os, time
 twin = "TWIN" in os.environ

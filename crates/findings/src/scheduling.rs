@@ -127,12 +127,15 @@ impl<'a> Sums<'a> {
     fn add(&mut self, segment: &Segment) {
         let to = segment.to;
         let Some(waiter) = segment.thread else { return };
-        let Some((from, own)) = self.scheduling(waiter, segment.from, to) else { return };
-        if let Some(cpus) = &own.cpus {
-            self.add_confined(waiter, cpus, from, to);
+        let recorded = self.evidence.recorded;
+        if let Some((since, own)) = recorded.scheduling(waiter, to).filter(|(since, _)| *since < to)
+            && let Some(cpus) = &own.cpus
+        {
+            self.add_confined(waiter, cpus, since.max(segment.from), to);
         }
+        let Some((from, own)) = self.precedence(waiter, segment.from, to) else { return };
         let Cause::Competitor(other) = segment.cause else { return };
-        let Some((from, others)) = self.scheduling(other, from, to) else { return };
+        let Some((from, others)) = self.precedence(other, from, to) else { return };
         let pair = (Standing::of(own), Standing::of(others));
         let Some(is_absolute) = pair.0.is_behind(pair.1) else { return };
         if !is_absolute && !self.share(waiter, other, own.sharing, others.sharing, to) {
@@ -152,14 +155,14 @@ impl<'a> Sums<'a> {
         behind.had.entry(self.evidence.shared_name(&had)).or_default().extend(had.tgid);
     }
 
-    /// How a thread was scheduled at the end of such a time, and from when on in it: a change is known from the next look on.
-    fn scheduling(
+    /// A thread's nice value and class at the end of such a time, and from when on in it: a change is known from the next look on.
+    fn precedence(
         &self,
         thread: ThreadIndex,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> Option<(Stamp<Reference>, &'a Scheduling)> {
-        let (since, scheduling) = self.evidence.recorded.scheduling(thread, to)?;
+        let (since, scheduling) = self.evidence.recorded.precedence(thread, to)?;
         (since < to).then_some((since.max(from), scheduling))
     }
 

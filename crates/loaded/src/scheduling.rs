@@ -162,6 +162,12 @@ impl Scheduling {
     }
 }
 
+/// Whether a thread was scheduled alike at two looks, but for its session, which a thread leaves before the look at its exit.
+fn has_left_session(before: &Scheduling, at_exit: &Scheduling) -> bool {
+    at_exit.sharing == Sharing::Cgroup
+        && Scheduling { sharing: Sharing::Cgroup, ..before.clone() } == *at_exit
+}
+
 /// The longest time from the look at an exiting thread to its end, ns.
 const EXIT_NS: u64 = 1_000_000;
 
@@ -193,11 +199,13 @@ impl Schedulings {
         self.by_tid.entry(Tid(tid)).or_default().push((at, found));
     }
 
+    /// How a thread was scheduled at `at`, and since when; `is_alike` says which looks show the same.
     fn at(
         &self,
         tid: Tid,
         [since, until]: [Stamp<Local>; 2],
         at: Stamp<Local>,
+        is_alike: impl Fn(&Scheduling, &Scheduling) -> bool,
     ) -> Option<(Stamp<Local>, &Scheduling)> {
         let looks = self.by_tid.get(&tid).map_or(&[][..], Vec::as_slice);
         let first = looks.partition_point(|(when, _)| *when < since);
@@ -210,13 +218,18 @@ impl Schedulings {
             return (begin <= at && at <= *all.last()?).then_some((begin, &Scheduling::ORDINARY));
         }
         let (seen, before) = own.get(next.checked_sub(1)?)?;
-        let found = match own.get(next) {
-            Some((_, after)) => before.as_ref().filter(|_| before == after),
+        let before = before.as_ref()?;
+        let is_last = next + 1 == own.len() && until != Stamp::from_ns(u64::MAX);
+        let is_known = match own.get(next) {
+            Some((_, Some(after))) => is_alike(before, after) || is_last && has_left_session(before, after),
+            Some((_, None)) => false,
             // A thread is looked at as it exits, and then leaves its CPU for the last time.
-            None => before.as_ref().filter(|_| until.ns().saturating_sub(seen.ns()) <= EXIT_NS),
-        }?;
-        let equal = own[..next].iter().rev().take_while(|(_, look)| look.as_ref() == Some(found));
-        Some((equal.last()?.0, found))
+            None => until.ns().saturating_sub(seen.ns()) <= EXIT_NS,
+        };
+        let equal = own[..next].iter().rev();
+        let mut equal =
+            equal.take_while(|(_, look)| look.as_ref().is_some_and(|look| is_alike(look, before)));
+        is_known.then_some((equal.by_ref().last()?.0, before))
     }
 }
 
@@ -237,6 +250,25 @@ impl Recorded {
         index: ThreadIndex,
         at: Stamp<Reference>,
     ) -> Option<(Stamp<Reference>, &Scheduling)> {
+        self.scheduled(index, at, Scheduling::eq)
+    }
+
+    /// The same, whatever CPUs the thread might run on: its nice value, class and session.
+    pub fn precedence(
+        &self,
+        index: ThreadIndex,
+        at: Stamp<Reference>,
+    ) -> Option<(Stamp<Reference>, &Scheduling)> {
+        let of = |it: &Scheduling| (it.nice, it.class, it.priority, it.sharing);
+        self.scheduled(index, at, |one, other| of(one) == of(other))
+    }
+
+    fn scheduled(
+        &self,
+        index: ThreadIndex,
+        at: Stamp<Reference>,
+        is_alike: impl Fn(&Scheduling, &Scheduling) -> bool,
+    ) -> Option<(Stamp<Reference>, &Scheduling)> {
         let thread = self.graph.thread(index);
         // Names are read at the events' stamps, which are the graph's.
         let local = |at: Stamp<Reference>| Stamp::<Local>::from_ns(at.ns());
@@ -245,7 +277,8 @@ impl Recorded {
             true => local(thread.last),
             false => Stamp::from_ns(u64::MAX),
         };
-        let (since, found) = self.names().schedulings.at(thread.tid_at(at), [begin, until], local(at))?;
+        let (since, found) =
+            self.names().schedulings.at(thread.tid_at(at), [begin, until], local(at), is_alike)?;
         Some((Stamp::from_ns(since.ns()), found))
     }
 
@@ -321,7 +354,7 @@ mod tests {
         let host = HostIndex::default();
         looks.iter().for_each(|(at, text)| schedulings.observe(stamp(*at), host, 7, &Name::from(*text)));
         at_all.iter().for_each(|at| schedulings.observe(stamp(*at), host, 0, &Name::from("")));
-        let found = schedulings.at(Tid(7), [stamp(10), stamp(90)], stamp(at));
+        let found = schedulings.at(Tid(7), [stamp(10), stamp(90)], stamp(at), Scheduling::eq);
         found.map(|(_, scheduling)| scheduling.nice)
     }
 
@@ -342,8 +375,22 @@ mod tests {
         [20, 70]
             .iter()
             .for_each(|at| schedulings.observe(stamp(*at), HostIndex::default(), 7, &Name::from("nice 5")));
-        let known = |until| schedulings.at(Tid(7), [stamp(10), stamp(until)], stamp(75)).is_some();
+        let known =
+            |until| schedulings.at(Tid(7), [stamp(10), stamp(until)], stamp(75), Scheduling::eq).is_some();
         assert!(known(70 + EXIT_NS) && !known(71 + EXIT_NS) && !known(u64::MAX));
+    }
+
+    #[test]
+    fn a_thread_leaves_its_session_before_the_look_at_its_exit() {
+        let known = |looks: &[(u64, &str)]| nice(looks, &[0, 100], 50);
+        let session = "nice 5 policy 0 priority 0 autogroup 3";
+        let [left, other, changed] =
+            [session.replace(" autogroup 3", ""), session.replace('3', "4"), String::from("nice 6")];
+        assert_eq!(known(&[(20, session), (80, &left)]), Some(5));
+        assert_eq!(known(&[(20, session), (80, &left), (85, &left)]), None, "a later look: it moved");
+        assert_eq!(known(&[(20, session), (80, &other)]), None);
+        assert_eq!(known(&[(20, session), (80, &changed)]), None);
+        assert_eq!(known(&[(20, &left), (80, session)]), None);
     }
 
     #[test]
@@ -362,7 +409,9 @@ mod tests {
         looks.iter().for_each(|(at, text)| schedulings.observe(stamp(*at), host, 7, &Name::from(*text)));
         [1, 100].iter().for_each(|at| schedulings.observe(stamp(*at), host, 0, &Name::from("")));
         let since = |tid, at| {
-            schedulings.at(Tid(tid), [stamp(10), stamp(90)], stamp(at)).map(|(since, _)| since.ns())
+            schedulings
+                .at(Tid(tid), [stamp(10), stamp(90)], stamp(at), Scheduling::eq)
+                .map(|(since, _)| since.ns())
         };
         assert_eq!([30, 45, 49].map(|at| since(7, at)), [Some(30); 3]);
         assert_eq!([29, 50, 65].map(|at| since(7, at)), [None; 3]);
@@ -391,7 +440,9 @@ mod tests {
         for at in [0, 100] {
             schedulings.observe(Stamp::from_ns(at), HostIndex(1), 0, &Name::from(""));
         }
-        let at = |tid| schedulings.at(tid, [Stamp::from_ns(10), Stamp::from_ns(90)], Stamp::from_ns(50));
+        let at = |tid| {
+            schedulings.at(tid, [Stamp::from_ns(10), Stamp::from_ns(90)], Stamp::from_ns(50), Scheduling::eq)
+        };
         assert_eq!(at(Tid(7)), None);
         assert_eq!(at(Tid(7).on(HostIndex(1))), Some((Stamp::from_ns(0), &Scheduling::default())));
     }

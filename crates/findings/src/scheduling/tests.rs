@@ -156,6 +156,11 @@ fn what_changed_during_a_wait_is_a_reason_from_the_next_look_on() {
     let fifo_from = |at| behind(&[(0, 8, own), (at, 8, fifo), (100, 8, fifo)]);
     assert_eq!(fifo_from(30), Some((60, SchedulingClass::Fifo)));
     assert_eq!(fifo_from(50), None, "half is not most");
+    // The waiting thread's own CPUs may have changed meanwhile.
+    assert_eq!(
+        behind(&[(0, 7, "nice 0 policy 0"), (0, 8, fifo), (100, 7, own), (100, 8, fifo)]),
+        Some((80, SchedulingClass::Fifo))
+    );
     let idle = "nice 0 policy 5";
     assert_eq!(behind(&[(0, 7, own), (30, 7, idle), (100, 7, idle)]), Some((60, SchedulingClass::Other)));
 }
