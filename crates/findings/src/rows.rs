@@ -67,8 +67,10 @@ pub struct Row {
     pub stretches: u64,
     /// The total by basis.
     pub basis: BasisMix,
-    /// The part in which own threads had the CPU, ns, and these threads; for waits for a CPU alone.
+    /// The part in which threads in the waiting thread's process had the CPU, ns, and these threads; for waits for a CPU alone.
     pub behind_own: (u64, BTreeSet<ThreadIndex>),
+    /// The same for its other own processes.
+    pub behind_others: (u64, BTreeSet<ThreadIndex>),
     /// The waits for its garbage collections, if it runs these.
     pub pauses: Option<Pauses>,
     /// The silent process at the other end, if on this host and known; for the largest rows alone.
@@ -76,14 +78,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// The own threads that had the CPU for more than half the row's time, and whether all belong to other processes than
-    /// those that waited; `None` where others had it.
-    pub fn own_competitors(&self, evidence: &Evidence<'_>) -> Option<(&BTreeSet<ThreadIndex>, bool)> {
-        let (ns, threads) = &self.behind_own;
-        let waited = |thread: &ThreadIndex| {
-            evidence.thread(*thread).tgid.is_none_or(|process| self.processes.contains(&process))
-        };
-        (*ns > self.total_ns / 2).then(|| (threads, !threads.iter().any(waited)))
+    /// The own threads that had the CPU, mostly, and whether these belong to other processes than the waiting threads; `None`
+    /// where own threads had it for at most half the row's time.
+    pub fn own_competitors(&self) -> Option<(&BTreeSet<ThreadIndex>, bool)> {
+        let (own, others) = (&self.behind_own, &self.behind_others);
+        let most = if others.0 > own.0 { (&others.1, true) } else { (&own.1, false) };
+        (own.0 + others.0 > self.total_ns / 2).then_some(most)
     }
 
     /// The time by the losing thread's name, ns.
@@ -227,8 +227,10 @@ impl<'a> RowBuilder<'a> {
         let name = key.clone();
         let row = self.rows.entry(key).or_default();
         if let Some(other) = competitor {
-            row.behind_own.0 += sum.ns;
-            row.behind_own.1.insert(other);
+            let is_of_process = evidence.thread(other).tgid == thread.and_then(|thread| thread.tgid);
+            let behind = if is_of_process { &mut row.behind_own } else { &mut row.behind_others };
+            behind.0 += sum.ns;
+            behind.1.insert(other);
         }
         row.total_ns += sum.ns;
         if is_asked {

@@ -139,14 +139,14 @@ fn a_wait_for_a_cpu_has_own_threads_that_had_it_for_most_of_the_time() {
         let evidence = story.evidence();
         let rows = rows(&evidence);
         let cpu = &rows.iter().find(|(key, _)| *key == RowKey::Cpu).expect("a wait for a CPU").1;
-        let competitors =
-            cpu.own_competitors(&evidence).map(|(threads, elsewhere)| (threads.len(), elsewhere));
-        (cpu.behind_own.0, competitors)
+        let competitors = cpu.own_competitors().map(|(threads, elsewhere)| (threads.len(), elsewhere));
+        (cpu.behind_own.0, cpu.behind_others.0, competitors)
     };
-    assert_eq!(behind([30, 21, 50]), (51, Some((2, false))));
-    assert_eq!(behind([0, 51, 50]), (51, Some((1, true))), "a process of its own");
-    assert_eq!(behind([51, 0, 50]), (51, Some((1, false))));
-    assert_eq!(behind([30, 20, 50]), (50, None), "half is not most");
+    assert_eq!(behind([30, 21, 50]), (30, 21, Some((1, false))));
+    assert_eq!(behind([25, 26, 50]), (25, 26, Some((1, true))), "mostly a process of its own");
+    assert_eq!(behind([0, 51, 50]), (0, 51, Some((1, true))));
+    assert_eq!(behind([51, 0, 50]), (51, 0, Some((1, false))));
+    assert_eq!(behind([30, 20, 50]), (30, 20, None), "half is not most");
 }
 
 #[test]

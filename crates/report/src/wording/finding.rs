@@ -189,7 +189,7 @@ fn a_disk(evidence: &Evidence<'_>, device: Option<u32>) -> String {
 
 /// A wait for a CPU, with its own threads or processes where these had it.
 fn waiting_for_a_cpu(evidence: &Evidence<'_>, row: &Row) -> String {
-    let who = match row.own_competitors(evidence) {
+    let who = match row.own_competitors() {
         None => return String::from("waiting for a CPU"),
         Some((threads, true)) => {
             let at = evidence.path.window.to;
