@@ -3,7 +3,7 @@
 # ask: record -- $0
 # who: dspd
 # says: SCHED_FIFO
-# json: contributors kind=runqueue
+# json: contributors kind=runnable code=competitor what~dspd
 import os, time
 twin = "TWIN" in os.environ
 os.sched_setaffinity(0, {1})

@@ -135,6 +135,11 @@ impl<'a> Sums<'a> {
         }
         let Some((from, own)) = self.precedence(waiter, segment.from, to) else { return };
         let Cause::Competitor(other) = segment.cause else { return };
+        let had = recorded.thread_at(other, to);
+        // The recorder's own precedence is a cost of recording, which is said elsewhere.
+        if had.tgid.is_some_and(|process| recorded.is_recorder(process)) {
+            return;
+        }
         let Some((from, others)) = self.precedence(other, from, to) else { return };
         let pair = (Standing::of(own), Standing::of(others));
         let Some(is_absolute) = pair.0.is_behind(pair.1) else { return };
@@ -142,7 +147,6 @@ impl<'a> Sums<'a> {
             return;
         }
         let waiter = self.evidence.recorded.graph().thread(waiter).name_at(to);
-        let had = self.evidence.recorded.thread_at(other, to);
         let behind = self.behind.entry(pair).or_insert_with(|| Behind {
             own: pair.0,
             others: pair.1,

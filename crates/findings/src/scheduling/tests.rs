@@ -150,6 +150,14 @@ fn nice_values_do_not_count_between_cgroups_with_shares_of_the_cpu() {
 }
 
 #[test]
+fn the_recorders_precedence_is_no_reason() {
+    let looks = [(0, 0, ""), (0, 8, "nice -5 policy 0"), (100, 0, ""), (100, 8, "nice -5 policy 0")];
+    let observer = |tid| event(0, 0, 1, EventKind::Mark(wakepath_event::Mark::Observer(Tid(tid))));
+    assert_eq!(reasons_of(&recorded(&looks, Some(observer(8)))).behind, None);
+    assert!(reasons_of(&recorded(&looks, Some(observer(9)))).behind.is_some());
+}
+
+#[test]
 fn what_changed_during_a_wait_is_a_reason_from_the_next_look_on() {
     let behind = |looks: &[Look<'_>]| reasons(looks).behind.map(|behind| (behind.ns, behind.others.class));
     let (own, fifo) = ("nice 0 policy 0 cpus 0 by affinity", "nice 0 policy 1 cpus 0 by affinity");
