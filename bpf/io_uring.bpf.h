@@ -6,8 +6,8 @@
  *
  * A thread's wait in io_uring_enter is recorded in the same way, if it can be for a single file's requests alone: if all requests
  * in flight do the same to the same file. Nothing is in flight when as many results as requests were counted, so then the next
- * request begins a new group. A request with many results, or none, would break that count: on a ring that ever had a request
- * other than those for files, all waits stay waits in io_uring_enter.
+ * request begins a new group. Requests in flight before the recording are not known. A request with many results, or none, would
+ * break that count: on a ring that ever had a request other than those for files, all waits stay waits in io_uring_enter.
  */
 #ifndef WAKEPATH_IO_URING_H
 #define WAKEPATH_IO_URING_H
@@ -145,12 +145,18 @@ static __always_inline void follow_request(struct io_kiocb *request)
 		return;
 	now.call = call_of_request(BPF_CORE_READ(request, opcode), request);
 	now.others = now.call == WP_CALL_NONE || !takes_descriptor(now.call) || !find_submitted(&now, request);
-	if (known && count_in_flight(ring) != 1)
-		now.differ = known->differ || known->inode != now.inode || known->call != now.call;
+	if (count_in_flight(ring) != 1)
+		now.differ = !known || known->differ || known->inode != now.inode || known->call != now.call;
 	bpf_map_update_elem(&rings_in_flight, &key, &now, BPF_ANY);
 }
 
-/* Fills the call that a thread waits for in io_uring_enter; false if it may wait for requests for several files. */
+/* Whether the thread gives its ring by a number of its own, and not by a descriptor. */
+static __always_inline bool is_registered_ring(const struct pt_regs *regs)
+{
+	return regs->r10 & IORING_ENTER_REGISTERED_RING;
+}
+
+/* Fills the call that a thread waits for in io_uring_enter with this ring; false if it may wait for requests for several files. */
 static __always_inline bool fill_ring(struct wp_switch_call *r, struct task_struct *task, const struct pt_regs *regs)
 {
 	struct descriptor ring = {}, d = {};
@@ -158,8 +164,6 @@ static __always_inline bool fill_ring(struct wp_switch_call *r, struct task_stru
 	struct file *file;
 	__u64 key;
 
-	if (regs->r10 & IORING_ENTER_REGISTERED_RING)
-		return false;
 	look_up(&ring, task, regs->di);
 	file = ring.file;
 	if (!file)

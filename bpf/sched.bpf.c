@@ -93,8 +93,13 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	}
 	r->c.call = regs->orig_ax;
 	r->c.arg0 = regs->di;
-	if (r->c.call == SYS_io_uring_enter && fill_ring(&r->c, prev, regs))
+	if (r->c.call == SYS_io_uring_enter) {
+		if (is_registered_ring(regs))
+			r->c.arg0 = -1;
+		else if (!fill_ring(&r->c, prev, regs))
+			tell_file(prev, regs->di);
 		return sizeof(struct wp_switch_call);
+	}
 	if (takes_descriptor(r->c.call)) {
 		tell_file(prev, regs->di);
 		return sizeof(struct wp_switch_call);

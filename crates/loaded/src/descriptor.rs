@@ -26,7 +26,7 @@ impl CallName {
 }
 
 /// A system call's name, or its number if it has no name; `page fault` for a page fault, `io_uring fsync` for a request
-/// that a worker does.
+/// that a worker does, or that a thread awaits.
 pub fn call_name(number: u32) -> Cow<'static, str> {
     match Call::name(number) {
         Some(name) => Cow::Borrowed(name),

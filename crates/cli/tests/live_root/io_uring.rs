@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use wakepath_harness::live::{document, list, not_possible, number, place, record};
@@ -90,17 +91,29 @@ fn a_wait_for_requests_for_a_single_file_has_its_name_and_others_have_none() {
     let Some(folder) = place(WOULD_SHOW) else { return };
     let Some(program) = requests(&folder) else { return };
     let pair = |call: &str, object: &str| (call.to_owned(), object.to_owned());
-    let cases: [(&[&str], (String, String)); 5] = [
+    let cases: [(&[&str], (String, String)); 6] = [
         (&["direct", "index"], pair("io_uring read", "index")),
         (&["fsync", "wal"], pair("io_uring fsync", "wal")),
         (&["twice", "wal"], pair("io_uring fsync", "wal")),
         (&["two", "wal", "index"], pair("io_uring_enter", "[io_uring]")),
         (&["polled", "wal"], pair("io_uring_enter", "[io_uring]")),
+        // The number for the ring is no descriptor.
+        (&["registered", "wal"], pair("io_uring_enter", "")),
     ];
     for (words, expected) in cases {
         let answered = answer(&folder, &[&[&*program], words].concat());
         assert_eq!(own_waits(&answered), BTreeSet::from([expected]), "{words:?}");
     }
+
+    // A request that was in flight before the recording may be the one that is awaited.
+    let mut early =
+        Command::new(&program).args(["early", "wal"]).current_dir(&folder).spawn().expect("the program");
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = early.id().to_string();
+    record(&folder, &["-p", &pid, "-d", "4"], 0);
+    assert!(early.wait().expect("its end").success());
+    let answered = document(&folder, &["path", "--tid", &pid]);
+    assert_eq!(own_waits(&answered), BTreeSet::from([pair("io_uring_enter", "[io_uring]")]));
 }
 
 #[test]

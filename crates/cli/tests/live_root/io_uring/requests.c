@@ -3,8 +3,9 @@
  * Requests to an io_uring, each awaited in io_uring_enter. `fsync FILE`: 20 blocks, each written and then synchronised by a request.
  * `direct FILE`: 20 reads of the disk, past the page cache. `read`: 5 reads of a socket whose other end, the process `answers`,
  * writes 20 ms after each question. With several requests in flight: `two FILE FILE`, where 20 times the blocks of both files are
- * synchronised at once; `polled FILE`, as `fsync`, while a request for a socket waits that nobody writes to; `twice FILE`, as
- * `two` with a single file.
+ * synchronised at once; `polled FILE`, as `fsync`, while a request for a socket waits that nobody writes to; `early FILE`, the same
+ * with a pause of 2 s behind that request; `twice FILE`, as `two` with a single file. `registered FILE`: as `fsync`, by a number
+ * for the ring that is no descriptor.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -22,13 +23,14 @@
 static struct io_uring_sqe *entries;
 static char *submitted, *completed;
 static struct io_uring_params places;
-static int ring;
+static int ring, entered, ways;
 
 static int begin(void)
 {
 	ring = syscall(SYS_io_uring_setup, 8, &places);
 	if (ring < 0)
 		return 0;
+	entered = ring;
 	submitted = mmap(NULL, places.sq_off.array + places.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
 			 ring, IORING_OFF_SQ_RING);
 	entries = mmap(NULL, places.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
@@ -53,7 +55,7 @@ static void wait_for(struct io_uring_sqe request, int beside)
 	unsigned *head = (void *)(completed + places.cq_off.head);
 
 	put(request);
-	syscall(SYS_io_uring_enter, ring, 1 + beside, 1 + beside, IORING_ENTER_GETEVENTS, NULL, 0);
+	syscall(SYS_io_uring_enter, entered, 1 + beside, 1 + beside, IORING_ENTER_GETEVENTS | ways, NULL, 0);
 	__atomic_store_n(head, *head + 1 + beside, __ATOMIC_RELEASE);
 }
 
@@ -87,6 +89,18 @@ static int wait_for_socket(void)
 		return 1;
 	put((struct io_uring_sqe){ .opcode = IORING_OP_POLL_ADD, .fd = ends[0], .poll_events = POLLIN });
 	return syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0) != 1;
+}
+
+/* From now on the ring is entered by a number of the thread's own. */
+static int register_ring(void)
+{
+	struct io_uring_rsrc_update place = { .offset = -1U, .data = ring };
+
+	if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_RING_FDS, &place, 1) != 1)
+		return 1;
+	entered = place.offset;
+	ways = IORING_ENTER_REGISTERED_RING;
+	return 0;
 }
 
 static int read_directly(const char *path)
@@ -139,7 +153,11 @@ int main(int count, char **words)
 		return read_directly(words[2]);
 	if (!strcmp(words[1], "twice"))
 		return synchronise(words[2], words[2]);
-	if (!strcmp(words[1], "polled") && wait_for_socket())
+	if (!strcmp(words[1], "registered") && register_ring())
+		return 3;
+	if ((!strcmp(words[1], "polled") || !strcmp(words[1], "early")) && wait_for_socket())
 		return 1;
+	if (!strcmp(words[1], "early"))
+		sleep(2);
 	return synchronise(words[2], count > 3 ? words[3] : NULL);
 }
