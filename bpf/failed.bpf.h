@@ -84,10 +84,27 @@ static __always_inline bool has_timeout(const struct pt_regs *regs)
 	return false;
 }
 
-/* Whether a process ends for the last time, by a status that says that it failed, and behind a try. */
-static __always_inline bool ends_in_vain(const struct failures *kept, const struct task_struct *task, unsigned int state)
+/*
+ * Whether a process that ends has failed by its status, behind a try. Long before, a path that exists already is no try: a program
+ * makes sure of its folders.
+ */
+static __always_inline bool ends_in_vain(const struct failures *kept, const struct task_struct *task)
 {
-	return state & TASK_DEAD && task->pid == task->tgid && task->exit_code & 0xff00 && kept->rank == RANK_TRY;
+	if (task->pid != task->tgid || !(task->exit_code & 0xff00) || kept->rank != RANK_TRY)
+		return false;
+	return kept->last.error != EEXIST || kept->last.later <= MAX_LATER;
+}
+
+/* Whether a thread leaves its CPU to sleep or to wait for a child, not long behind its last failure. */
+static __always_inline bool sleeps_behind(struct failures *kept, struct task_struct *task)
+{
+	const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (has_timeout(regs))
+		kept->is_asleep = 1;
+	else if (!waits_for_child(regs->orig_ax, regs->dx, regs->r10))
+		return false;
+	return kept->last.later <= MAX_LATER;
 }
 
 /* Directly before the switch-out's record, with its stamp. */
@@ -95,21 +112,11 @@ static __always_inline void write_failed_call(struct wp_ring *ring, struct task_
 {
 	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
 	struct wp_failed_call *r;
-	struct pt_regs *regs;
 
 	if (!kept || !kept->rank || is_32_bit(prev))
 		return;
-	if (!ends_in_vain(kept, prev, state)) {
-		if (state & TASK_DEAD)
-			return;
-		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
-		if (has_timeout(regs))
-			kept->is_asleep = 1;
-		else if (!waits_for_child(regs->orig_ax, regs->dx, regs->r10))
-			return;
-		if (kept->last.later > MAX_LATER)
-			return;
-	}
+	if (!(state & TASK_DEAD ? ends_in_vain(kept, prev) : sleeps_behind(kept, prev)))
+		return;
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
 		return;

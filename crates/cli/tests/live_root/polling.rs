@@ -101,6 +101,8 @@ fn a_try_in_a_script_s_child_is_the_reason_of_sleep_if_the_child_failed() {
         "mkdir -p lock.d",
         // Its child failed, and it did not.
         "sh -c 'mkdir lock.d 2>/dev/null; true'",
+        // It made sure of a folder long before it failed.
+        "python3 -c \"import os; os.makedirs('lock.d', exist_ok=True); [os.stat('.') for _ in range(99)]; exit(1)\"",
         // It looked for a file: programs do so for many reasons.
         "cat nothing 2>/dev/null",
         "false",
