@@ -1,5 +1,6 @@
 //! The failed calls before sleeps: a thread's own, or its waiting parent's, or those with which the parent's other children ended.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
@@ -21,21 +22,23 @@ pub(crate) struct AttemptBefore {
     pub tries: u32,
 }
 
+/// By parent, the processes' ends, each with the process's last try.
+type EndedInVain = BTreeMap<Tid, Vec<(Stamp<Reference>, AttemptId)>>;
+
 /// Looks up a path's sleeps, in path order.
 pub(crate) struct Attempts<'a> {
     evidence: &'a Evidence<'a>,
     /// By parent: its last wait's beginning, all tries before it, and the new tries.
     counted: HashMap<(AttemptId, ThreadIndex), (Stamp<Reference>, u32, u32)>,
-    /// By parent: the processes that ended in vain, by their ends, each with its last try.
-    ended: BTreeMap<Tid, Vec<(Stamp<Reference>, AttemptId)>>,
+    /// The processes that ended in vain, once they are asked for: all threads are looked at.
+    ended: OnceCell<EndedInVain>,
     /// By parent, and the beginning of its child's sleep: the end of the child before.
     slept: HashMap<ThreadIndex, (Stamp<Reference>, Stamp<Reference>)>,
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(evidence: &'a Evidence<'a>) -> Self {
-        let (counted, slept) = (HashMap::new(), HashMap::new());
-        Self { evidence, counted, ended: ended_in_vain(evidence), slept }
+        Self { evidence, counted: HashMap::new(), ended: OnceCell::new(), slept: HashMap::new() }
     }
 
     /// The failed call before a sleep; `None` for other segments, and if no call failed.
@@ -86,7 +89,7 @@ impl<'a> Attempts<'a> {
         process: Tid,
         sleep: &StateInterval,
     ) -> Option<(AttemptId, u32)> {
-        let ended = self.ended.get(&process)?;
+        let ended = self.ended.get_or_init(|| ended_in_vain(self.evidence)).get(&process)?;
         let since = match self.slept.get(&parent) {
             Some((from, since)) if *from == sleep.from => *since,
             Some((from, _)) if *from < sleep.from => *from,
@@ -115,12 +118,9 @@ impl<'a> Attempts<'a> {
 }
 
 /// The processes that ended in vain behind a try, by their parents.
-fn ended_in_vain(evidence: &Evidence<'_>) -> BTreeMap<Tid, Vec<(Stamp<Reference>, AttemptId)>> {
+fn ended_in_vain(evidence: &Evidence<'_>) -> EndedInVain {
     let (recorded, graph) = (evidence.recorded, evidence.recorded.graph());
-    let mut ended: BTreeMap<Tid, Vec<_>> = BTreeMap::new();
-    if recorded.failed_calls().has_no_attempts() {
-        return ended;
-    }
+    let mut ended = EndedInVain::new();
     for (index, thread) in graph.threads().filter(|(index, _)| graph.has_died(*index)) {
         let tid = thread.tid_at(thread.last);
         let Some((id, _)) = recorded.failed_calls().before(tid, Stamp::from_ns(thread.last.ns())) else {
