@@ -223,10 +223,12 @@ typedef struct {
 struct mutex {
 	atomic64_t owner;
 };
+
 struct rw_semaphore {
 	atomic64_t count;
 	atomic64_t owner;
 };
+
 struct mm_struct {
 	unsigned long start_code;
 	unsigned long end_code;
@@ -249,12 +251,20 @@ struct sigpending {
 struct cpumask {
 	unsigned long bits[1];
 };
+
 struct thread_struct {
 	unsigned long fsbase; /* the thread pointer */
 };
 
-typedef struct { __u32 val; } kuid_t;
-struct cred { kuid_t uid, euid; };
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+	kuid_t euid;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	const struct cred *cred;
