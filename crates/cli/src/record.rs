@@ -154,7 +154,7 @@ pub struct RecordArguments {
     ///
     /// Only of processes that run as you: not of those that run as another user, nor with another user's rights, as sudo does.
     /// Command lines may hold passwords (docs/security.md). Otherwise a script's name alone is recorded.
-    #[arg(long, requires = "command", hide_short_help = true)]
+    #[arg(long, requires = "command", conflicts_with_all = ["pids", "cgroup", "everything"], hide_short_help = true)]
     arguments: bool,
     /// Run the command as root, not as the user who called sudo
     #[arg(long, hide_short_help = true)]
