@@ -98,16 +98,23 @@ mod tests {
 
     /// A script with this many `sleeps`; in front of the first ones it runs `program`.
     fn found(program: &str, sleeps: u64, runs: u64) -> Option<SleepLoop> {
+        found_in(
+            &vec![program; runs as usize].iter().map(|program| vec![*program]).collect::<Vec<_>>(),
+            sleeps,
+            0,
+        )
+    }
+
+    /// A script with this many `sleeps`; in front of the first ones it runs these programs. Then it sleeps itself for `own` ns.
+    fn found_in(runs: &[Vec<&str>], sleeps: u64, own: u64) -> Option<SleepLoop> {
         let mut trace = String::from(
             "thread mon.sh tid=10\n0 c0 idle started\n0 c1 idle started\n0 c0 idle switch mon.sh\n",
         );
         let mut at = 10;
         let mut tid = 20;
         for turn in 0..sleeps {
-            for (program, ns) in [(program, 5), ("sleep", 100)] {
-                if program != "sleep" && turn >= runs {
-                    continue;
-                }
+            let programs = runs.get(turn as usize).map_or(&[][..], Vec::as_slice);
+            for (program, ns) in programs.iter().map(|program| (*program, 5)).chain([("sleep", 100)]) {
                 let [begin, blocked, end, dead] = [1, 3, 3 + ns, 4 + ns].map(|ns| at + ns);
                 let wait = if program == "sleep" {
                     format!(
@@ -127,6 +134,13 @@ mod tests {
                 tid += 1;
             }
         }
+        if own > 0 {
+            let end = at + own;
+            trace += &format!(
+                "{at} c0 mon.sh switch idle blocked call=230:0\n{end} c0 idle/timer waking mon.sh\n{end} c0 idle switch mon.sh\n"
+            );
+            at = end + 1;
+        }
         trace += &format!("{at} c0 mon.sh stopped\n");
         let events = wakepath_scenario::text::parse(&trace).expect("a trace").events;
         let recorded = wakepath_loaded::testing::read(&events);
@@ -136,7 +150,7 @@ mod tests {
         let evidence = Evidence { recorded: &recorded, path: &path, stacks: &stacks, sampled: &sampled };
         let rows = rows(&evidence);
         let (_, row) = rows.iter().find(|(key, _)| *key == RowKey::Timer)?;
-        assert_eq!(row.waits(), sleeps, "{rows:?}");
+        assert_eq!(row.waits(), sleeps + u64::from(own > 0), "{rows:?}");
         row.sleep_loop.clone()
     }
 
@@ -151,5 +165,15 @@ mod tests {
         assert_eq!(found("curl", 4, 2), None, "in one of three pauses");
         assert_eq!(found("mon.sh", 4, 4), None, "the shell's own forks");
         assert_eq!(found("curl", 4, 0), None);
+    }
+
+    #[test]
+    fn pauses_count_and_not_processes_and_the_sleeps_must_be_most_of_the_time() {
+        let [none, one, three] = [vec![], vec!["curl"], vec!["curl"; 3]];
+        assert_eq!(found_in(&[none.clone(), three.clone()], 4, 0), None, "three in a single pause");
+        assert!(found_in(&[none.clone(), three, one.clone()], 4, 0).is_some(), "in two of three");
+        let all = [none, one.clone(), one.clone(), one];
+        // The processes sleep for 400 ns.
+        assert_eq!([200, 201].map(|own| found_in(&all, 4, own).is_some()), [true, false]);
     }
 }

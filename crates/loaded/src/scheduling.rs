@@ -132,6 +132,12 @@ impl Scheduling {
     const ORDINARY: Self =
         Self { nice: 0, class: SchedulingClass::Other, priority: 0, sharing: Sharing::Unknown, cpus: None };
 
+    /// Whether threads that are scheduled so compete alike, on whatever CPUs.
+    fn has_equal_precedence(&self, other: &Self) -> bool {
+        let of = |it: &Self| (it.nice, it.class, it.priority, it.sharing);
+        of(self) == of(other)
+    }
+
     /// From a recorded text, such as `nice 19 policy 0 priority 0 autogroup 10 cpus 1 by affinity`.
     fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
@@ -259,8 +265,7 @@ impl Recorded {
         index: ThreadIndex,
         at: Stamp<Reference>,
     ) -> Option<(Stamp<Reference>, &Scheduling)> {
-        let of = |it: &Scheduling| (it.nice, it.class, it.priority, it.sharing);
-        self.scheduled(index, at, |one, other| of(one) == of(other))
+        self.scheduled(index, at, Scheduling::has_equal_precedence)
     }
 
     fn scheduled(
@@ -312,6 +317,21 @@ mod tests {
         for class in [1, 2, 3, 5, 6, 7, 4] {
             let found = of(&format!("nice 0 policy {class} priority 50")).expect("a class");
             assert_eq!((found.class, found.priority), (SchedulingClass::from(class), 50));
+        }
+    }
+
+    #[test]
+    fn threads_on_other_cpus_may_compete_alike_and_those_with_another_value_do_not() {
+        let of = |text: &str| Scheduling::parse(text.as_bytes()).expect("a text");
+        let one = of("nice 1 policy 1 priority 10 autogroup 3 cpus 1");
+        assert!(one.has_equal_precedence(&of("nice 1 policy 1 priority 10 autogroup 3")));
+        for other in [
+            "nice 2 policy 1 priority 10 autogroup 3 cpus 1",
+            "nice 1 policy 2 priority 10 autogroup 3 cpus 1",
+            "nice 1 policy 1 priority 11 autogroup 3 cpus 1",
+            "nice 1 policy 1 priority 10 autogroup 4 cpus 1",
+        ] {
+            assert!(!one.has_equal_precedence(&of(other)), "{other}");
         }
     }
 

@@ -207,6 +207,10 @@ fn a_thread_that_might_not_run_elsewhere_has_the_time_in_which_another_cpu_was_i
     assert_eq!(confined("nice 0 policy 0 cpus 0 by affinity"), Some((80, 30)));
     assert_eq!(confined("nice 0 policy 0 cpus 0-1"), Some((80, 0)), "of both recorded CPUs");
     assert_eq!(confined("nice 0 policy 0"), None);
+    // From the look on that finds it.
+    let (all, one) = ("nice 1 policy 0", "nice 1 policy 0 cpus 0 by affinity");
+    let changed = reasons(&[(0, 7, all), (30, 7, one), (100, 7, one)]).confined.expect("a reason");
+    assert_eq!((changed.ns, changed.idle_ns), (60, 10));
     let other = "nice 0 policy 0 cpus 1 by affinity";
     assert_eq!(reasons(&[(0, 8, other), (100, 8, other)]).confined, None, "the other is confined");
 }
