@@ -170,8 +170,7 @@ impl Scheduling {
 
 /// Whether a thread was scheduled alike at two looks, but for its session, which a thread leaves before the look at its exit.
 fn has_left_session(before: &Scheduling, at_exit: &Scheduling) -> bool {
-    at_exit.sharing == Sharing::Cgroup
-        && Scheduling { sharing: Sharing::Cgroup, ..before.clone() } == *at_exit
+    Scheduling { sharing: Sharing::Cgroup, ..before.clone() } == *at_exit
 }
 
 /// The longest time from the look at an exiting thread to its end, ns.
