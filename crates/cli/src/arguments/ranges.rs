@@ -114,3 +114,14 @@ fn each_flag_with_a_number_has_a_range_and_keeps_to_it() {
     let left: Vec<_> = left.keys().collect();
     assert!(left.is_empty(), "flags without a range: {left:?}");
 }
+
+#[test]
+fn command_lines_are_recorded_of_a_command_alone() {
+    let parsed = |words: &[&str]| {
+        Arguments::command().try_get_matches_from([&["wakepath", "record", "--arguments"], words].concat())
+    };
+    assert!(parsed(&["--", "true"]).is_ok());
+    for without in [&["-p", "10"][..], &["-a"], &["--cgroup", "shop"], &[]] {
+        assert!(parsed(without).is_err(), "{without:?}");
+    }
+}

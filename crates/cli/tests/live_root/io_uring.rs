@@ -105,7 +105,7 @@ fn a_wait_for_requests_for_a_single_file_has_its_name_and_others_have_none() {
         assert_eq!(own_waits(&answered), BTreeSet::from([expected]), "{words:?}");
     }
 
-    // A request that was in flight before the recording may be the one that is awaited.
+    // An earlier request may be the awaited request.
     let mut early =
         Command::new(&program).args(["early", "wal"]).current_dir(&folder).spawn().expect("the program");
     std::thread::sleep(Duration::from_millis(300));

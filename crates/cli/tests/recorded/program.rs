@@ -311,36 +311,6 @@ fn questions_that_make_no_sense_end_with_2_and_say_what_to_do() {
             "#]],
         ),
         (
-            &["record", "--arguments", "-p", "10"],
-            expect![[r#"
-            error: the argument '--arguments' cannot be used with '--pid <PID>'
-
-            Usage: wakepath record --arguments -- <COMMAND>...
-
-            For more information, try '--help'.
-        "#]],
-        ),
-        (
-            &["record", "--arguments", "-a"],
-            expect![[r#"
-            error: the argument '--arguments' cannot be used with '--all'
-
-            Usage: wakepath record --arguments -- <COMMAND>...
-
-            For more information, try '--help'.
-        "#]],
-        ),
-        (
-            &["record", "--arguments", "--cgroup", "shop"],
-            expect![[r#"
-            error: the argument '--arguments' cannot be used with '--cgroup <CGROUP>'
-
-            Usage: wakepath record --arguments -- <COMMAND>...
-
-            For more information, try '--help'.
-        "#]],
-        ),
-        (
             &["record", "--flight", "30s", "--max-size", "100M", "-a"],
             expect![[r#"
                 error: a kept recording may take 320 MiB (--flight-memory is 256 MiB), and --max-size allows 100 MiB for all of them together

@@ -392,7 +392,7 @@ fn a_spin_before_a_programs_start_is_the_old_programs() {
     assert_eq!(told, [500]);
 }
 
-/// The failed call before each sleep on the script's path, where each sleep is asked about so many `times`.
+/// The failed call before each sleep on the script's path, where each sleep is looked up this often.
 fn before_sleeps(trace: &str, to: u64, times: usize) -> Vec<Option<crate::attempts::AttemptBefore>> {
     let recorded = recorded(trace);
     let window = Window { thread: ThreadIndex(1), from: Stamp::from_ns(0), to: Stamp::from_ns(to) };
