@@ -12,9 +12,7 @@ use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
 use crate::timeouts::{EndingWait, JoinedWaits, Timeouts};
-use crate::{
-    Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Unjoined, Via, Wait, Window,
-};
+use crate::{Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Unjoined, Via, Wait, Window};
 
 /// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by its
 /// waker's activity, and so on for the waker's waits.
@@ -40,34 +38,34 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
 
 /// The active path of a window, with a choice about time-outs, and with knowledge about handed-over work.
 pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs: &dyn HandOvers) -> Path {
-    let bookmarks = Bookmarks::new(graph);
-    let threads = graph.threads().len();
-    let followed = vec![(Stamp::MIN, Stamp::MIN); threads];
-    let waited = vec![None; threads];
-    let (tiles, todo) = (Tiles::default(), Vec::new());
-    let (joined, unjoined) = Default::default();
-    let mut walk =
-        Walk { graph, bookmarks, tiles, todo, timeouts, hand_overs, followed, waited, joined, unjoined };
+    let mut walk = Walk::new(graph, timeouts, hand_overs);
     let to = window.to.max(window.from);
     if let Some(whole) = walk.begin(Position::of(&window), window.from, to) {
         walk.todo.push(Task::Follow(whole));
     }
-    while let Some(task) = walk.todo.pop() {
-        match task {
-            Task::Follow(follow) => walk.follow(follow),
-            Task::Wait(explained, from, to) => walk.wait(&explained, from, to),
-            Task::Push(segment) => walk.tiles.push(*segment),
-        }
-    }
-    let Tiles { segments, waits } = walk.tiles;
-    let problems = problems(graph, &window, &segments, &waits);
-    let algorithm = match timeouts {
-        Timeouts::AsTheyAre => Algorithm::Active,
-        Timeouts::Joined => Algorithm::Joined,
-        Timeouts::JoinedInSlices => Algorithm::JoinedInSlices,
-        Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
-    };
-    Path { window, algorithm, segments, waits, joined: walk.joined, unjoined: walk.unjoined, problems }
+    walk.finish(window)
+}
+
+/// The active path of a window that counts as a single wait: the end of the thread's last wait in it explains all of it, by `rule`. Whatever
+/// else the thread did meanwhile explains nothing, as between two turns of an event loop's task. `None` unless a wait ends where the window
+/// does.
+pub fn as_single_wait(
+    graph: &Graph,
+    window: Window,
+    timeouts: Timeouts,
+    hand_overs: &dyn HandOvers,
+    rule: Rule,
+) -> Option<Path> {
+    let Window { thread, from, to } = window;
+    let intervals = graph.state_intervals(thread);
+    let last = intervals.overlapping(from, to).last().filter(|interval| interval.to == to)?;
+    let wait = graph.wait(&last).filter(|_| matches!(last.state, ThreadState::Blocked(_)))?;
+    let position = Position { trust: Trust::By(rule), ..Position::of(&window) };
+    let call = wait.call;
+    let explained = WaitToExplain { position, interval: last, wait, joined: true, call, began: from };
+    let mut walk = Walk::new(graph, timeouts, hand_overs);
+    walk.wait(&explained, from, to);
+    Some(walk.finish(window))
 }
 
 struct Walk<'a> {
@@ -117,6 +115,40 @@ struct WaitToExplain {
     /// The wait's own call and beginning, if `interval` and `wait` are the last of several waits.
     call: Option<Call>,
     began: Stamp<Reference>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(graph: &'a Graph, timeouts: Timeouts, hand_overs: &'a dyn HandOvers) -> Self {
+        let threads = graph.threads().len();
+        let (joined, unjoined) = Default::default();
+        Self {
+            graph,
+            bookmarks: Bookmarks::new(graph),
+            tiles: Tiles::default(),
+            todo: Vec::new(),
+            timeouts,
+            hand_overs,
+            followed: vec![(Stamp::MIN, Stamp::MIN); threads],
+            waited: vec![None; threads],
+            joined,
+            unjoined,
+        }
+    }
+
+    /// Walks to the end of all tasks.
+    fn finish(mut self, window: Window) -> Path {
+        while let Some(task) = self.todo.pop() {
+            match task {
+                Task::Follow(follow) => self.follow(follow),
+                Task::Wait(explained, from, to) => self.wait(&explained, from, to),
+                Task::Push(segment) => self.tiles.push(*segment),
+            }
+        }
+        let Tiles { segments, waits } = self.tiles;
+        let problems = problems(self.graph, &window, &segments, &waits);
+        let algorithm = self.timeouts.algorithm();
+        Path { window, algorithm, segments, waits, joined: self.joined, unjoined: self.unjoined, problems }
+    }
 }
 
 impl Walk<'_> {

@@ -25,7 +25,7 @@ mod stretches;
 mod tiles;
 mod timeouts;
 
-pub use active::{active, active_by, active_with};
+pub use active::{active, active_by, active_with, as_single_wait};
 pub use contributors::{Contributor, contributors};
 pub use early_end::timed_out;
 pub use exact::exact;
@@ -37,5 +37,5 @@ pub use path::{
 };
 pub use problem::{Problem, ProblemKind, Severity, Share};
 pub use responsible::Responsible;
-pub use stretches::{Stretch, path_of_stretches};
+pub use stretches::{Stretch, assembled, path_of_stretches};
 pub use timeouts::Timeouts;

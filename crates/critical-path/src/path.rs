@@ -370,6 +370,8 @@ pub enum Cause {
     Unrecorded,
     /// A step of the goroutine was not recorded here, although no record was lost.
     StepUnrecorded,
+    /// An event loop waited for several things at once, and nothing shows for which of them this work waited.
+    LoopEvent,
     /// The thread was not alive.
     NotAlive,
 }
@@ -495,6 +497,10 @@ pub enum Rule {
     TakenUp,
     /// A thread stands for the request until it handed the request over; from then until the next thread's pick-up, the request was in a queue.
     HandedOver,
+    /// The program noted what made the next turn of its event loop's task ready: this explains the time since the turn before.
+    NotedReady,
+    /// An event loop turned to the task right behind a wait: the wait's end made the task ready, and explains the time since its turn before.
+    NextTurn,
     /// Threads had the lock in turn, and a thread took it out of turn: each thread stands for the time until it released the lock.
     LockTurns,
     /// The wake-up came in an unrecorded hard interrupt; device interrupts were recorded.

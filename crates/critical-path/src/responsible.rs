@@ -73,6 +73,8 @@ pub enum Responsible {
     Unrecorded,
     /// A step of the goroutine was not recorded.
     StepUnrecorded,
+    /// An event loop's wait for several things at once.
+    LoopEvent,
     /// The thread was not alive.
     NotAlive,
 }
@@ -102,6 +104,7 @@ impl From<&Cause> for Responsible {
             Cause::Lost => Self::Lost,
             Cause::Unrecorded => Self::Unrecorded,
             Cause::StepUnrecorded => Self::StepUnrecorded,
+            Cause::LoopEvent => Self::LoopEvent,
             Cause::NotAlive => Self::NotAlive,
         }
     }

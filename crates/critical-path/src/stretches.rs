@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::find_problems::problems;
-use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Unjoined, Via, WaitId, Window};
+use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Unjoined, Via, Wait, WaitId, Window};
 
 /// A stretch of the time of handed-over work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,6 @@ pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Str
                 let before = waits.len() as u32;
                 let moved = |id: Option<WaitId>| id.map(|id| WaitId(id.0 + before));
                 joined = joined.with(path.joined);
-                // Another choice would be for each thread's path alone.
                 segments.extend(
                     path.segments
                         .into_iter()
@@ -67,9 +66,20 @@ pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Str
     }
     segments.retain(|segment| segment.from < segment.to);
     let window = Window { thread: first?, from: segments.first()?.from, to: segments.last()?.to };
+    Some(assembled(graph, window, algorithm, segments, waits, joined))
+}
+
+/// A path of segments that tile the window, and of the waits that they explain. Another choice about time-outs would be for each of its parts alone.
+pub fn assembled(
+    graph: &Graph,
+    window: Window,
+    algorithm: Algorithm,
+    segments: Vec<Segment>,
+    waits: Vec<Wait>,
+    joined: JoinedSum,
+) -> Path {
     let problems = problems(graph, &window, &segments, &waits);
-    let unjoined = Unjoined::default();
-    Some(Path { window, algorithm, segments, waits, joined, unjoined, problems })
+    Path { window, algorithm, segments, waits, joined, unjoined: Unjoined::default(), problems }
 }
 
 #[cfg(test)]
@@ -77,7 +87,7 @@ mod tests {
     use wakepath_scenario::draw;
 
     use super::*;
-    use crate::{Rule, Wait};
+    use crate::Rule;
 
     const fn at(ns: u64) -> Stamp<Reference> {
         Stamp::from_ns(ns)

@@ -7,7 +7,7 @@ use wakepath_wait_graph::{
     Waker,
 };
 
-use crate::Rule;
+use crate::{Algorithm, Rule};
 use crate::early_end::{EarlyEnd, may_go_on, timed_out};
 use crate::tiles::Trust;
 
@@ -41,6 +41,26 @@ pub enum Timeouts {
 }
 
 impl Timeouts {
+    /// The algorithm of the active path with this choice.
+    pub const fn algorithm(self) -> Algorithm {
+        match self {
+            Self::AsTheyAre => Algorithm::Active,
+            Self::Joined => Algorithm::Joined,
+            Self::JoinedInSlices => Algorithm::JoinedInSlices,
+            Self::JoinedIfAlike => Algorithm::JoinedIfAlike,
+        }
+    }
+
+    /// The choice of an algorithm; the exact path's waits are as they are.
+    pub const fn of(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Active | Algorithm::Exact => Self::AsTheyAre,
+            Algorithm::Joined => Self::Joined,
+            Algorithm::JoinedInSlices => Self::JoinedInSlices,
+            Algorithm::JoinedIfAlike => Self::JoinedIfAlike,
+        }
+    }
+
     /// Whether a wait is joined with this later wait.
     pub(crate) fn join(self, ending: &EndingWait) -> bool {
         match self {

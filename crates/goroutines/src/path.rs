@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait,
+    Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait,
     WaitId, Window, active_by,
 };
 use wakepath_event::Context;
@@ -99,12 +99,7 @@ pub fn path(
     while let Some(follow) = walk.todo.pop() {
         walk.follow(follow, &reasons);
     }
-    let algorithm = match timeouts {
-        Timeouts::AsTheyAre => Algorithm::Active,
-        Timeouts::Joined => Algorithm::Joined,
-        Timeouts::JoinedInSlices => Algorithm::JoinedInSlices,
-        Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
-    };
+    let algorithm = timeouts.algorithm();
     let thread = last_thread(goroutines, first.goroutine, first.from);
     let window = Window { thread, from: first.from, to: last.to };
     let Walk { segments, of, waits, parks, problems, joined, .. } = walk;

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Path, Segment, SegmentKind, Wait};
+use wakepath_critical_path::{Path, Segment, SegmentKind, Wait, WaitId};
 use wakepath_spans::{RequestIndex, TraceId, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -18,6 +18,7 @@ use crate::facts::{RequestState, StateSum, States};
 use crate::join::Joined;
 use crate::model::{JoinedBy, Traced, Worked};
 use crate::process::{SaidAttribute, SaidService, attributes, service};
+use crate::tasks::TaskPath;
 
 /// The most waits above a segment searched for requests.
 const MAX_WAITS: usize = 64;
@@ -93,6 +94,21 @@ pub struct Blame {
 }
 
 impl Joined<'_> {
+    /// The requests on the path of a request's task.
+    pub fn blame_task(&self, request: RequestIndex, task: &TaskPath) -> Blame {
+        let Self { recorded, traced, .. } = self;
+        let work = |place, segment: &Segment| match task.work_of_segment(place, self) {
+            Some(worked) => Some(vec![worked]),
+            None => Some(self.work_of(segment.thread?, segment.from, segment.to)),
+        };
+        let of_wait = |id, wait: &Wait, at| {
+            task.work_of_wait(id, self).unwrap_or_else(|| self.works_for(wait.thread, at))
+        };
+        let said =
+            |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
+        blame(traced, request, &task.path, work, of_wait, said)
+    }
+
     /// The requests on the path of a request's threads. `is_handed_over` is set if these threads handed the request over to each other.
     pub fn blame(&self, request: RequestIndex, path: &Path, is_handed_over: bool) -> Blame {
         let Self { recorded, traced, .. } = self;
@@ -107,7 +123,7 @@ impl Joined<'_> {
             }
             Some(worked)
         };
-        let of_wait = |wait: &Wait, at| self.works_for(wait.thread, at);
+        let of_wait = |_, wait: &Wait, at| self.works_for(wait.thread, at);
         let said =
             |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
         blame(traced, request, path, work, of_wait, said)
@@ -122,7 +138,7 @@ pub fn blame(
     request: RequestIndex,
     path: &Path,
     work: impl Fn(usize, &Segment) -> Option<Vec<Worked>>,
-    of_wait: impl Fn(&Wait, Stamp<Reference>) -> WorksFor,
+    of_wait: impl Fn(WaitId, &Wait, Stamp<Reference>) -> WorksFor,
     said: impl Fn(ThreadIndex, TraceId, Stamp<Reference>) -> (Option<SaidService>, Vec<SaidAttribute>),
 ) -> Blame {
     let mut pieces = Vec::new();
@@ -137,7 +153,7 @@ pub fn blame(
         for Worked { from, to, works_for, by, measured } in of_thread {
             let own = blocker(traced, works_for);
             let above = waits_above(path, segment)
-                .map(|wait| (Some(wait.thread), blocker(traced, of_wait(wait, from))));
+                .map(|(id, wait)| (Some(wait.thread), blocker(traced, of_wait(id, wait, from))));
             let threads = std::iter::once((segment.thread, own)).chain(above);
             let mut upwards: Vec<Blocker> = Vec::new();
             for (thread, blocker) in threads {
@@ -197,9 +213,9 @@ fn blocker(traced: &Traced, works_for: WorksFor) -> Option<Blocker> {
 }
 
 /// The waits that a segment explains, from the inside out.
-fn waits_above<'p>(path: &'p Path, segment: &Segment) -> impl Iterator<Item = &'p Wait> {
-    let wait = |id: wakepath_critical_path::WaitId| path.waits.get(id.0 as usize);
-    std::iter::successors(segment.parent.and_then(wait), move |above| above.parent.and_then(wait))
+fn waits_above<'p>(path: &'p Path, segment: &Segment) -> impl Iterator<Item = (WaitId, &'p Wait)> {
+    let wait = |id: WaitId| Some((id, path.waits.get(id.0 as usize)?));
+    std::iter::successors(segment.parent.and_then(wait), move |(_, above)| above.parent.and_then(wait))
         .take(MAX_WAITS)
 }
 

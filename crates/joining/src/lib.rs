@@ -19,6 +19,7 @@ mod places;
 mod process;
 mod readings;
 mod span_clock;
+mod tasks;
 #[cfg(any(test, feature = "testing"))]
 #[allow(missing_docs, clippy::missing_panics_doc, reason = "for tests")]
 pub mod testing;
@@ -35,3 +36,4 @@ pub use noted::noted_turns;
 pub use places::Places;
 pub use process::{SaidAttribute, SaidService};
 pub use span_clock::{SpanClock, SpanOffset};
+pub use tasks::{TaskPath, task_path};

@@ -63,7 +63,7 @@ fn in_threads(
     for (tid, turn) in tids.zip(&noted.turns) {
         by_tid.entry(*tid).or_default().push(*turn);
     }
-    let of = |turns| NotedTurns { since: noted.since, turns, tids: Some(Vec::new()) };
+    let of = |turns| NotedTurns { since: noted.since, turns, tids: Some(Vec::new()), ready: Vec::new() };
     let found = by_tid.into_iter().filter_map(|(tid, turns)| {
         let thread = thread(tid, turns.first()?.0, turns.last()?.1)?;
         Some((thread, Some(of(turns))))

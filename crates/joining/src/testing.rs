@@ -16,7 +16,7 @@ use wakepath_event::{ClockId, Clocks, Cpu, Description, EventKind, HostIdentity,
 use wakepath_loaded::{Host, Recorded, Survey};
 use wakepath_scenario::{event, text};
 use wakepath_spans::{
-    Dropped, Kind, NotedTurns, Operation, OperationIndex, RequestIndex, Service, ServiceIndex, Span, SpanId,
+    Dropped, Kind, NotedTurns, Operation, OperationIndex, Ready, RequestIndex, Service, ServiceIndex, Span, SpanId,
     SpanIndex, Spans, TraceId,
 };
 use wakepath_timeline::Numbering;
@@ -159,7 +159,9 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
     let (from, to) = times(time);
     let kinds = [("server", Kind::Server), ("client", Kind::Client), ("consumer", Kind::Consumer)];
     let kind = kinds.iter().find(|(name, _)| more.contains(name)).map_or(Kind::Internal, |(_, kind)| *kind);
-    // `turns=FROM..TO,FROM..TO`, each behind its thread's number and `@` if turns in all threads are noted.
+    // `turns=FROM..TO,FROM..TO`, each behind its thread's number and `@` if turns in all threads are noted; `ready=WORD,WORD` what made each
+    // ready.
+    let ready = option(more, "ready").map_or(Vec::new(), |text| text.split(',').map(ready_by).collect());
     let turns = option(more, "turns").map(|text| {
         let turns = text.split(',').map(|turn| match turn.split_once('@') {
             Some((tid, turn)) => (Some(number(tid)), times(turn)),
@@ -167,7 +169,7 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
         });
         let (tids, turns): (Vec<Option<u32>>, Vec<_>) = turns.unzip();
         let since = option(more, "since").map_or(from, |since| Stamp::from_ns(number(since)));
-        Box::new(NotedTurns { since, turns, tids: tids.into_iter().collect() })
+        Box::new(NotedTurns { since, turns, tids: tids.into_iter().collect(), ready })
     });
     spans.spans.push(Span {
         trace: TraceId(id(trace)),
@@ -183,6 +185,19 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
         queued: option(more, "queued").map(|queued| Stamp::from_ns(number(queued))),
         turns,
     });
+}
+
+/// `t5` a timer, `d5` a descriptor, `s5` scheduled, `w11:5` by thread 11, `j5` a job; the ns before the turn.
+fn ready_by(word: &str) -> Ready {
+    let (letter, rest) = word.split_at(1);
+    match letter {
+        "t" => Ready::Timer(number(rest)),
+        "d" => Ready::Descriptor(number(rest)),
+        "s" => Ready::Scheduled(number(rest)),
+        "j" => Ready::Pool(number(rest)),
+        "w" => rest.split_once(':').map(|(tid, at)| Ready::Thread(number(tid), number(at))).expect("a thread"),
+        _ => Ready::Unknown,
+    }
 }
 
 impl Made {

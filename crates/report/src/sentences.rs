@@ -56,6 +56,8 @@ fn every_code_has_its_sentence() {
         Rule::TakenUp,
         Rule::LockTurns,
         Rule::HandedOver,
+        Rule::NotedReady,
+        Rule::NextTurn,
         Rule::StolenBefore,
         Rule::LateInterrupt,
         Rule::PerhapsLate,
@@ -315,6 +317,7 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::Unknown, Responsible::Lost),
         (SegmentKind::Unknown, Responsible::Unrecorded),
         (SegmentKind::Unknown, Responsible::StepUnrecorded),
+        (SegmentKind::Unknown, Responsible::LoopEvent),
         (SegmentKind::Unknown, Responsible::NotAlive),
     ]
     .map(words)

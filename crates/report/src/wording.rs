@@ -476,6 +476,14 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "handed_over",
             "a thread handed the request over: until then, it stands for it; then no thread did, and it was in a queue until the next one took it up",
         ),
+        Rule::NotedReady => (
+            "noted_ready",
+            "the program noted what made the next turn ready: it explains the time since the turn before",
+        ),
+        Rule::NextTurn => (
+            "next_turn",
+            "the event loop turned to this work right behind a wait: the wait's end explains the time since the turn before",
+        ),
         Rule::LockTurns => (
             "lock_turns",
             "a thread took the lock out of turn: until then, those stand for it that had the lock or were woken to take it",

@@ -13,6 +13,7 @@ mod id;
 mod path;
 mod process;
 mod read;
+mod ready;
 mod request;
 mod span;
 #[cfg(test)]
@@ -26,7 +27,8 @@ pub use id::{SpanId, TraceId};
 pub use path::{SpanSegment, span_path};
 pub use process::{descends_from, service_processes};
 pub use read::{Dropped, EXPLAINS, ReadError, Reader, read};
+pub use ready::Ready;
 pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
 pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};
 pub use turns::{NotedTurns, Turn, Turns, TurnsOfSpan};
-pub use work::{Stint, Work};
+pub use work::{Open, Stint, Work};

@@ -9,11 +9,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::str::FromStr;
 
 use wakepath_clock::{Stamp, Wall};
 
-use crate::{SpanIndex, WorksFor};
+use crate::ready::number;
+use crate::{Ready, SpanIndex, WorksFor};
 
 /// The longest text with turns, bytes; longer texts are not read.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -30,13 +30,20 @@ pub struct NotedTurns<C> {
     pub turns: Vec<(Stamp<C>, Stamp<C>)>,
     /// Each turn's thread number, if turns in all threads are noted; `None` if only turns in the span's first thread are.
     pub tids: Option<Vec<u32>>,
+    /// What made each turn ready; empty if not noted.
+    pub ready: Vec<Ready>,
 }
 
 impl<C: Copy> NotedTurns<C> {
     /// The same turns on another clock.
     pub fn on<D>(&self, stamp: impl Fn(Stamp<C>) -> Stamp<D>) -> NotedTurns<D> {
         let turns = self.turns.iter().map(|&(from, to)| (stamp(from), stamp(to)));
-        NotedTurns { since: stamp(self.since), turns: turns.collect(), tids: self.tids.clone() }
+        NotedTurns {
+            since: stamp(self.since),
+            turns: turns.collect(),
+            tids: self.tids.clone(),
+            ready: self.ready.clone(),
+        }
     }
 }
 
@@ -44,14 +51,21 @@ impl NotedTurns<Wall> {
     /// A span's turns within `from` and `to`, from a text `SINCE GAP LENGTH GAP LENGTH.`: a time in ns since 1970, and for each turn the ns from
     /// there, or from the previous turn's end, to its beginning, and its length. A text `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.` has the
     /// turns in all threads: for each thread its turns, again from SINCE on. `None` for a text that is cut off or malformed, or has a turn outside
-    /// the span.
-    pub(crate) fn parse(text: &str, from: Stamp<Wall>, to: Stamp<Wall>) -> Option<Self> {
+    /// the span. `ready` has a word for each turn, as [`Ready::parse_all`] reads it; with another number of words it does not count.
+    pub(crate) fn parse(
+        text: &str,
+        ready: Option<&str>,
+        from: Stamp<Wall>,
+        to: Stamp<Wall>,
+    ) -> Option<Self> {
         let text = text.strip_suffix('.').filter(|text| text.len() < MAX_TEXT_BYTES)?;
         let mut words = text.split(' ');
         let since: u64 = number(words.next()?)?;
         let (mut at, mut turns, mut tids) = (since, Vec::new(), Vec::new());
         let mut tid: Option<u32> = None;
         let (mut is_first, mut last) = (true, since);
+        let ready = ready.filter(|ready| ready.len() < MAX_TEXT_BYTES).and_then(Ready::parse_all);
+        let (mut of_turns, mut count) = (Vec::new(), 0);
         while let Some(mut word) = words.next() {
             if let Some(other) = word.strip_prefix('@') {
                 // The first turn has a thread, or no turn has.
@@ -66,17 +80,15 @@ impl NotedTurns<Wall> {
             if begin < at {
                 turns.push((Stamp::from_ns(begin), Stamp::from_ns(at)));
                 tids.extend(tid);
+                of_turns.extend(ready.as_ref().and_then(|ready| ready.get(count)));
             }
+            count += 1;
         }
+        let ready = if ready.is_some_and(|ready| ready.len() == count) { of_turns } else { Vec::new() };
         let is_within = from.ns() <= since && last <= to.ns().saturating_add(MAX_LATE_NS);
         let tids = tid.map(|_| tids);
-        is_within.then_some(Self { since: Stamp::from_ns(since), turns, tids })
+        is_within.then_some(Self { since: Stamp::from_ns(since), turns, tids, ready })
     }
-}
-
-/// A number of digits alone: a sign would be parsed with it.
-fn number<N: FromStr>(word: &str) -> Option<N> {
-    word.parse().ok().filter(|_| word.starts_with(|one: char| one.is_ascii_digit()))
 }
 
 /// A span that names a thread, or has a turn in it, and its turns in this thread, if noted.
@@ -178,7 +190,7 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
                 }
             };
             let other = Change { other: 1, ..Change::default() };
-            let Some(NotedTurns { since, turns, tids }) = of_span else {
+            let Some(NotedTurns { since, turns, tids, .. }) = of_span else {
                 add(from, to, other);
                 continue;
             };
@@ -290,7 +302,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Option<(u64, Vec<(u64, u64)>)> {
-        let noted = NotedTurns::parse(text, Stamp::from_ns(100), Stamp::from_ns(200))?;
+        let noted = NotedTurns::parse(text, None, Stamp::from_ns(100), Stamp::from_ns(200))?;
         Some((noted.since.ns(), noted.turns.iter().map(|(from, to)| (from.ns(), to.ns())).collect()))
     }
 
@@ -304,8 +316,24 @@ mod tests {
     }
 
     #[test]
+    fn each_turn_of_some_length_has_its_reason() {
+        let ready = |text: &str, ready: &str| {
+            let noted = NotedTurns::parse(text, Some(ready), Stamp::from_ns(100), Stamp::from_ns(200));
+            noted.map(|noted| noted.ready)
+        };
+        assert_eq!(ready("100 5 10 0 3.", "t4 d2."), Some(vec![Ready::Timer(4), Ready::Descriptor(2)]));
+        // The first turn has no length.
+        assert_eq!(ready("100 5 0 5 10.", "t4 d2."), Some(vec![Ready::Descriptor(2)]));
+        // Words for fewer or more turns, or a text that is cut off.
+        for words in ["t4.", "t4 d2 s3.", "t4 d2", "."] {
+            assert_eq!(ready("100 5 10 0 3.", words), Some(Vec::new()), "{words}");
+        }
+        assert_eq!(ready("100.", "."), Some(Vec::new()));
+    }
+
+    #[test]
     fn a_text_with_threads_has_the_number_of_each_turns_thread() {
-        let tids = |text: &str| NotedTurns::parse(text, Stamp::from_ns(100), Stamp::from_ns(200))?.tids;
+        let tids = |text: &str| NotedTurns::parse(text, None, Stamp::from_ns(100), Stamp::from_ns(200))?.tids;
         assert_eq!(tids("100 5 10."), None);
         assert_eq!(tids("100 @7 5 10 0 3 @8 2 1 4 0 @7 1 1."), Some(vec![7, 7, 8, 7]));
         let turns = vec![(105, 115), (115, 118), (102, 160)];
@@ -379,7 +407,7 @@ mod tests {
                 from: at(0),
                 to: at(3),
                 span: SpanIndex(u32::MAX - span),
-                noted: Some(NotedTurns { since: at(0), turns, tids: None }),
+                noted: Some(NotedTurns { since: at(0), turns, tids: None, ready: Vec::new() }),
             }
         });
         let turns = Turns::new(spans);
@@ -396,7 +424,7 @@ mod tests {
         let span = |from, to, span, noted: Option<(u64, &[(u64, u64)])>| {
             let stamps = |(since, turns): (u64, &[(u64, u64)])| {
                 let turns = turns.iter().map(|&(from, to)| (at(from), at(to))).collect();
-                NotedTurns { since: at(since), turns, tids: None }
+                NotedTurns { since: at(since), turns, tids: None, ready: Vec::new() }
             };
             TurnsOfSpan {
                 thread: 7,
@@ -446,7 +474,7 @@ mod tests {
     #[test]
     fn a_span_whose_turns_are_noted_in_all_threads_is_whole_in_each() {
         let at = Stamp::<Reference>::from_ns;
-        let noted = NotedTurns { since: at(1), turns: vec![(at(2), at(4))], tids: Some(vec![7]) };
+        let noted = NotedTurns { since: at(1), turns: vec![(at(2), at(4))], tids: Some(vec![7]), ready: Vec::new() };
         let span = SpanIndex(0);
         let turns = Turns::new([TurnsOfSpan { thread: 7, from: at(1), to: at(9), span, noted: Some(noted) }]);
         assert!(turns.is_whole(&7, span, at(1)) && turns.is_whole(&8, span, at(1)));

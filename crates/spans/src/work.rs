@@ -26,7 +26,7 @@ pub struct Stint<T, C> {
 }
 
 /// A piece of time with the thread's active span, and the open span that began first.
-pub(crate) type Open<C> = (Stamp<C>, Stamp<C>, Option<(SpanIndex, SpanIndex)>);
+pub type Open<C> = (Stamp<C>, Stamp<C>, Option<(SpanIndex, SpanIndex)>);
 
 /// Each thread's active span.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
     }
 
     /// A thread's active span and the open span that began first, between two stamps, piece by piece, without gap or overlap.
-    pub(crate) fn open(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<Open<C>> {
+    pub fn open(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<Open<C>> {
         if from >= to {
             return Vec::new();
         }

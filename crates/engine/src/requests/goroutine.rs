@@ -91,7 +91,7 @@ pub(super) fn path_of<'r>(
     };
     // A path's waits have threads, and no goroutines.
     let blame =
-        blame(traced, request, &found.path, work_of, |_, _| WorksFor::Unknown, |_, _, _| (None, Vec::new()));
+        blame(traced, request, &found.path, work_of, |_, _, _| WorksFor::Unknown, |_, _, _| (None, Vec::new()));
     let number = |index: GoroutineIndex| goroutines.get(index).number;
     let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
     let other = |by: GoroutineIndex, at: Stamp<Reference>| {
@@ -115,12 +115,7 @@ pub(crate) fn path_of_windows(
     windows: &[GoWindow],
     algorithm: Algorithm,
 ) -> Option<GoPath> {
-    let timeouts = match algorithm {
-        Algorithm::Active | Algorithm::Exact => Timeouts::AsTheyAre,
-        Algorithm::Joined => Timeouts::Joined,
-        Algorithm::JoinedInSlices => Timeouts::JoinedInSlices,
-        Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
-    };
+    let timeouts = Timeouts::of(algorithm);
     let names = &recorded.survey.names;
     let reasons = |program, reason| {
         names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wakepath_critical_path::{Algorithm, HandOvers, Window};
+use wakepath_critical_path::{Algorithm, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_joining::{Blame, InServices, path_handed_over};
+use wakepath_joining::{Blame, InServices, path_handed_over, task_path};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -334,6 +334,14 @@ fn path_of<'r>(
     let names = &mut code_names(recorded);
     let (graph, times) = (&recorded.graph, (window.from, window.to));
     let path = |window, hand_overs: &dyn HandOvers| path_with(graph, window, algorithm, hand_overs);
+    let task = (algorithm != Algorithm::Exact)
+        .then(|| task_path(joined, request, window, Timeouts::of(algorithm)))
+        .flatten();
+    if let Some(task) = task {
+        let blame = joined.blame_task(request, &task);
+        let answer = answer(recorded, task.path, question, names);
+        return RequestPath::new(answer, blame, None, joined.disk(request));
+    }
     let handed_over = path_handed_over(joined, request, times, algorithm, path);
     let is_handed_over = handed_over.is_some();
     let answer = match handed_over {

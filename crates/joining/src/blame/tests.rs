@@ -165,7 +165,7 @@ fn the_waits_above_a_segment_are_asked_from_the_inside_out_up_to_64() {
     let joined = joined_to.joined();
     let path = path(&joined, joined_to.request("a/a"));
     let threads = |segment: &Segment| {
-        let above = waits_above(&path, segment).map(|wait| joined_to.name(wait.thread));
+        let above = waits_above(&path, segment).map(|wait| joined_to.name(wait.1.thread));
         above.collect::<Vec<_>>().join(" ")
     };
     let found: Vec<_> = path.segments.iter().map(threads).collect();
@@ -191,7 +191,7 @@ fn nobody_is_blamed_for_a_time_of_which_nothing_is_known() {
     let mut path = path(&joined, made.request("a/a"));
     path.segments.iter_mut().for_each(|segment| segment.kind = SegmentKind::Unknown);
     let work = |_: usize, segment: &Segment| Some(joined.work_of(segment.thread?, segment.from, segment.to));
-    let of_wait = |_: &Wait, _| WorksFor::Unknown;
+    let of_wait = |_, _: &Wait, _| WorksFor::Unknown;
     let blame = blame(&made.traced, made.request("a/a"), &path, work, of_wait, |_, _, _| (None, Vec::new()));
     assert!(blame.pieces.iter().all(|piece| piece.request.is_none() && piece.waits_for.is_empty()));
     assert_eq!(blame.pieces.first().map(|piece| piece.from), Some(at(0)));

@@ -10,6 +10,7 @@ fn turns_in_all_threads_are_those_of_each_thread_in_the_order_of_their_first_one
         since: at(5),
         turns: vec![turn(50, 60), turn(10, 20), turn(30, 40), turn(70, 80)],
         tids: Some(vec![7, 8, 8, 9]),
+        ready: Vec::new(),
     };
     let known = |tid: u32, from: Stamp<Reference>, to: Stamp<Reference>| {
         let expected = [(7, (50, 60)), (8, (10, 40)), (9, (70, 80))].into_iter().find(|one| one.0 == tid);

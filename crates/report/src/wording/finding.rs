@@ -94,6 +94,9 @@ pub fn responsible(
         Responsible::Lost => fixed("lost", "records were lost"),
         Responsible::Unrecorded => fixed("unrecorded", "a task switch was not recorded"),
         Responsible::StepUnrecorded => fixed("step_unrecorded", "a step of the goroutine was not recorded"),
+        Responsible::LoopEvent => {
+            fixed("loop_event", "its event loop waited for several things, and nothing shows for which")
+        }
         Responsible::NotAlive => fixed("not_alive", "the thread was not alive"),
     };
     (Some(code), name)

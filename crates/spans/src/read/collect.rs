@@ -22,6 +22,9 @@ pub(super) const QUEUED: &str = "wakepath.queued_ns";
 /// The span attribute with the turns in which the thread worked for the span, as text: [`NotedTurns::parse`].
 pub(super) const TURNS: &str = "wakepath.turns";
 
+/// The span attribute with what made each of these turns ready.
+pub(super) const READY: &str = "wakepath.ready";
+
 /// The longest name, bytes; longer names are cut.
 const MAX_NAME_BYTES: usize = 1024;
 
@@ -67,6 +70,8 @@ pub(super) struct Described<'a> {
     pub(super) queued_ns: Option<u64>,
     /// The attribute [`TURNS`].
     pub(super) turns: Option<&'a str>,
+    /// The attribute [`READY`].
+    pub(super) ready: Option<&'a str>,
 }
 
 /// The spans so far.
@@ -146,7 +151,7 @@ impl Collector {
             return;
         };
         let [from, to] = [span.from_ns, span.to_ns].map(Stamp::from_ns);
-        let turns = span.turns.and_then(|text| NotedTurns::parse(text, from, to));
+        let turns = span.turns.and_then(|text| NotedTurns::parse(text, span.ready, from, to));
         self.spans.push(Span {
             trace,
             id,

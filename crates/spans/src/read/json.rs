@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::ReadError;
-use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
 use crate::Service;
 use jaeger::JaegerTrace;
 use scalar::Scalar;
@@ -258,7 +258,7 @@ fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
     let scopes = scope_spans.0.into_iter().chain(instrumentation_library_spans.0);
     for span in scopes.flat_map(|scope| scope.spans.0) {
         let span: Span<'_> = Scalar::from(span).object().unwrap_or_default();
-        let mut turns = None;
+        let (mut turns, mut ready) = (None, None);
         let mut described = Described {
             trace: span.trace_id.trace(),
             id: span.span_id.span(),
@@ -276,11 +276,12 @@ fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
                 EXPLAINS => described.explains = true,
                 QUEUED => described.queued_ns = value().int_value.number(),
                 TURNS => turns = value().string_value.text(),
+                READY => ready = value().string_value.text(),
                 _ => {}
             }
         }
         let name = span.name.text().unwrap_or_default();
-        collector.span(service, &Described { name: &name, turns: turns.as_deref(), ..described });
+        collector.span(service, &Described { name: &name, turns: turns.as_deref(), ready: ready.as_deref(), ..described });
     }
 }
 

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
 use crate::{Kind, Service, SpanId, TraceId};
 
 #[derive(Message)]
@@ -91,7 +91,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
             for span in ScopeSpans::decode(scope_spans)?.spans {
                 let span = Span::decode(span)?;
                 let name = String::from_utf8_lossy(&span.name);
-                let Noted { tid, explains, queued_ns, turns } = noted(span.attributes)?;
+                let Noted { tid, explains, queued_ns, turns, ready } = noted(span.attributes)?;
                 let described = Described {
                     trace: TraceId::from_bytes(&span.trace_id),
                     id: SpanId::from_bytes(&span.span_id),
@@ -105,6 +105,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
                     explains,
                     queued_ns,
                     turns: turns.as_deref().and_then(|text| str::from_utf8(text).ok()),
+                    ready: ready.as_deref().and_then(|text| str::from_utf8(text).ok()),
                 };
                 collector.span(service, &described);
             }
@@ -149,6 +150,7 @@ struct Noted {
     explains: bool,
     queued_ns: Option<u64>,
     turns: Option<Bytes>,
+    ready: Option<Bytes>,
 }
 
 fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
@@ -161,6 +163,8 @@ fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
             noted.queued_ns = value.and_then(|value| u64::try_from(value.number?).ok());
         } else if &*key == TURNS.as_bytes() {
             noted.turns = value.and_then(|value| value.text);
+        } else if &*key == READY.as_bytes() {
+            noted.ready = value.and_then(|value| value.text);
         }
         noted.explains |= &*key == EXPLAINS.as_bytes();
     }

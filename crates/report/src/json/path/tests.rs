@@ -79,6 +79,7 @@ fn everything() -> FinishedStory {
         (SegmentKind::Unknown, Cause::Lost),
         (SegmentKind::Unknown, Cause::Unrecorded),
         (SegmentKind::Unknown, Cause::StepUnrecorded),
+        (SegmentKind::Unknown, Cause::LoopEvent),
         (SegmentKind::Unknown, Cause::NotAlive),
         (SegmentKind::Unknown, Cause::StillWaiting),
         (

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::List;
 use super::scalar::Scalar;
-use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
+use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
 use crate::{Kind, Service, ServiceIndex};
 
 #[derive(Deserialize, Default)]
@@ -122,7 +122,7 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
     let length = if span.duration.is_there() { span.duration.number() } else { Some(0) };
     let length_ns = length.map(|length| length.saturating_mul(1000));
     let from_ns = span.start_time.number().unwrap_or(0).saturating_mul(1000);
-    let mut turns = None;
+    let (mut turns, mut ready) = (None, None);
     let mut described = Described {
         trace,
         id: span.span_id.span(),
@@ -143,11 +143,12 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
             EXPLAINS => described.explains = true,
             QUEUED => described.queued_ns = value.number(),
             TURNS => turns = value.text(),
+            READY => ready = value.text(),
             _ => {}
         }
     }
     let name = span.operation_name.text().unwrap_or_default();
-    collector.span(service, &Described { name: &name, turns: turns.as_deref(), ..described });
+    collector.span(service, &Described { name: &name, turns: turns.as_deref(), ready: ready.as_deref(), ..described });
 }
 
 /// The tags with their names, without malformed tags.

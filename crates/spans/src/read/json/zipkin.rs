@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::scalar::Scalar;
 use crate::read::ReadError;
-use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
+use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
 use crate::{Kind, Service};
 
 #[derive(Deserialize, Default)]
@@ -101,6 +101,7 @@ fn take_span(element: &RawValue, collector: &mut Collector) -> Result<(), ReadEr
     let from_ns = span.timestamp.number().unwrap_or(0).saturating_mul(1000);
     let length_ns = span.duration.number().map(|length| length.saturating_mul(1000));
     let (name, turns) = (span.name.text().unwrap_or_default(), tag(TURNS).text());
+    let ready = tag(READY).text();
     let described = Described {
         trace: span.trace_id.trace(),
         id: span.id.span(),
@@ -115,6 +116,7 @@ fn take_span(element: &RawValue, collector: &mut Collector) -> Result<(), ReadEr
         explains: tag(EXPLAINS).is_there(),
         queued_ns: tag(QUEUED).number(),
         turns: turns.as_deref(),
+        ready: ready.as_deref(),
     };
     collector.span(service, &described);
     Ok(())

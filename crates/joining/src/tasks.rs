@@ -1,0 +1,495 @@
+//! The path of a request that an event loop works for in turns: a task on two levels, as a goroutine is.
+//!
+//! Between two turns only what made the next turn ready explains the wait, whatever else ended the loop's waits meanwhile (G15 §5.4.3 and
+//! §8.1, L19 §5.4 and §6.3 leave event loops open):
+//!
+//! ```text
+//! loop      aa..|..bbb.|.aaa     `a`: a turn of this request; `.`: waits; `|`: something ended a wait
+//! timer     aattttttttttaaa      the program noted that a timer made the last turn ready, when it was due
+//! path      aatttttttbbbttaa     due while the loop worked for `b`: from then on it was blocked by `b`
+//! ```
+//!
+//! Programs note the reason ([`Ready`]). Without it, the last wait before the turn ended for the turn if the loop turned to the request right
+//! behind it; else nothing shows the reason, and the time is undecided.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{
+    Basis, Cause, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via, Wait, WaitId,
+    Window, active_with, as_single_wait, assembled,
+};
+use wakepath_event::{Call, Context};
+use wakepath_spans::{Ready, RequestIndex, SpanIndex, WorksFor};
+use wakepath_wait_graph::{StateInterval, ThreadIndex, ThreadState};
+
+use crate::hand_over::InServices;
+use crate::join::Joined;
+use crate::model::{JoinedBy, Worked};
+
+/// The most spans of a request whose turns are read.
+const MAX_SPANS: usize = 1024;
+
+/// The most requests that made each other ready, one above the other.
+const MAX_DEPTH: u32 = 32;
+
+/// Turns no further apart follow each other, ns: a span begins or ends within a callback.
+const MAX_GAP_NS: u64 = 10_000;
+
+/// The time, ns, that a loop may run between the end of its wait and the turn for which the wait ended: to take up its events. A longer wait may
+/// have a twentieth of its length.
+const TAKES_UP_NS: u64 = 1_000_000;
+
+/// A request's path in an event loop.
+#[derive(Debug)]
+pub struct TaskPath {
+    /// The path.
+    pub path: Path,
+    /// For each segment, the request whose turn or wait it is; `None` where the thread's own work decides.
+    pub of_segments: Vec<Option<RequestIndex>>,
+    /// The same for each wait.
+    pub of_waits: Vec<Option<RequestIndex>>,
+}
+
+/// The path of a request over `window`, if its thread is an event loop that worked for it in turns; `None` for another thread.
+pub fn task_path(joined: &Joined<'_>, request: RequestIndex, window: Window, timeouts: Timeouts) -> Option<TaskPath> {
+    let Window { thread, from, to } = window;
+    let in_services = InServices { joined };
+    let (tiles, followed) = (Tiles::default(), HashMap::new());
+    let mut walk = Walk { joined, hand_overs: &in_services, timeouts, tiles, followed };
+    let place = Place { from, to, parent: None, depth: 0, via: Via::Window };
+    match Turns::of(joined, request, thread) {
+        Some(turns) if turns.has_gaps(joined, window) => walk.task(request, &turns, place),
+        Some(_) => return None,
+        None => walk.without_turns(request, thread, place)?,
+    }
+    let Tiles { segments, waits, of_segments, of_waits, joined: sum } = walk.tiles;
+    let path = assembled(&joined.recorded.graph, window, timeouts.algorithm(), segments, waits, sum);
+    Some(TaskPath { path, of_segments, of_waits })
+}
+
+/// A request's turns in an event loop.
+#[derive(Debug, Clone)]
+struct Turns {
+    thread: ThreadIndex,
+    /// The time from which the turns are complete.
+    since: Stamp<Reference>,
+    /// In time order, without overlap.
+    turns: Vec<Turned>,
+}
+
+/// A turn, and what made it ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turned {
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+    ready: Ready,
+}
+
+impl Turns {
+    /// The noted turns of a request's spans in this thread; `None` if its root span has none.
+    fn of(joined: &Joined<'_>, request: RequestIndex, thread: ThreadIndex) -> Option<Self> {
+        let Joined { recorded, traced, places, .. } = joined;
+        let of_request = traced.request(request);
+        let own = |span: SpanIndex| {
+            let noted = traced.spans.span(span).turns.as_ref().filter(|noted| noted.tids.is_none())?;
+            (places.thread(recorded, traced, span) == Some(thread)).then_some(noted)
+        };
+        let mut since = places.stamp(traced, of_request.root, own(of_request.root)?.since);
+        let mut turns = Vec::new();
+        for &span in of_request.spans.iter().take(MAX_SPANS) {
+            let Some(noted) = own(span) else { continue };
+            let on = |wall| places.stamp(traced, span, wall);
+            // A span's first turns may be gone; before the span begins there were none.
+            if traced.spans.span(span).from < noted.since {
+                since = since.max(on(noted.since));
+            }
+            let reasons = noted.ready.iter().copied().chain(std::iter::repeat(Ready::Unknown));
+            turns.extend(noted.turns.iter().zip(reasons).map(|(&(from, to), ready)| Turned {
+                from: on(from),
+                to: on(to),
+                ready,
+            }));
+        }
+        turns.sort_by_key(|turn| (turn.from, turn.to));
+        let mut merged: Vec<Turned> = Vec::new();
+        for turn in turns {
+            match merged.last_mut() {
+                Some(last) if turn.from <= last.to.plus(MAX_GAP_NS) => last.to = last.to.max(turn.to),
+                _ => merged.push(turn),
+            }
+        }
+        Some(Self { thread, since, turns: merged })
+    }
+
+    /// Whether the thread waited between two turns in this time, or ran long for something else.
+    fn has_gaps(&self, joined: &Joined<'_>, Window { from, to, .. }: Window) -> bool {
+        let mut at = from;
+        let ends = std::iter::once((to, to));
+        for (begin, end) in self.turns.iter().map(|turn| (turn.from, turn.to)).chain(ends) {
+            let begin = begin.clamp(at, to.max(at));
+            let is_long = begin.since(at) > TAKES_UP_NS;
+            if is_long || joined.recorded.graph.state_intervals(self.thread).overlapping(at, begin).any(|interval| is_blocked(&interval)) {
+                return true;
+            }
+            at = at.max(end);
+        }
+        false
+    }
+}
+
+fn is_blocked(interval: &StateInterval) -> bool {
+    matches!(interval.state, ThreadState::Blocked(_))
+}
+
+/// A time on the path, and its place there.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+    parent: Option<WaitId>,
+    depth: u32,
+    via: Via,
+}
+
+impl Place {
+    const fn until(self, to: Stamp<Reference>) -> Self {
+        Self { to, ..self }
+    }
+
+    const fn since(self, from: Stamp<Reference>) -> Self {
+        Self { from, ..self }
+    }
+}
+
+/// The path so far.
+#[derive(Debug, Default)]
+struct Tiles {
+    segments: Vec<Segment>,
+    of_segments: Vec<Option<RequestIndex>>,
+    waits: Vec<Wait>,
+    of_waits: Vec<Option<RequestIndex>>,
+    joined: JoinedSum,
+}
+
+struct Walk<'a, 'r> {
+    joined: &'a Joined<'r>,
+    hand_overs: &'a dyn HandOvers,
+    timeouts: Timeouts,
+    tiles: Tiles,
+    /// The time over which each request was followed last: no request explains itself.
+    followed: HashMap<RequestIndex, (Stamp<Reference>, Stamp<Reference>)>,
+}
+
+impl Walk<'_, '_> {
+    /// A request's time: its turns, and what made each ready.
+    fn task(&mut self, request: RequestIndex, turns: &Turns, place: Place) {
+        let mut at = place.from;
+        if at < turns.since {
+            let until = turns.since.min(place.to);
+            self.undecided(request, turns.thread, place.until(until));
+            at = until;
+        }
+        for turn in &turns.turns {
+            if turn.to <= at {
+                continue;
+            }
+            if turn.from >= place.to {
+                break;
+            }
+            if at < turn.from {
+                self.gap(request, turns.thread, place.since(at).until(turn.from), turn.ready);
+                at = turn.from;
+            }
+            let until = turn.to.min(place.to);
+            self.thread(turns.thread, place.since(at).until(until), Some(request), None);
+            at = until;
+        }
+        if at < place.to {
+            // The next turn, if any, lies behind this time: so does what made it ready.
+            let next = turns.turns.iter().find(|turn| turn.from >= place.to);
+            let ready = next.map_or(Ready::Unknown, |turn| later(turn.ready, turn.from.since(place.to)));
+            self.gap(request, turns.thread, place.since(at), ready);
+        }
+    }
+
+    /// A request's time in a thread whose turns are not noted: where the thread waits for a set of descriptors, it is an event loop, and nothing
+    /// shows the turns. If it worked for no other request meanwhile, the end of each wait explains the wait. `None` for another thread.
+    fn without_turns(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<()> {
+        let Joined { recorded, traced, contexts, turns, work, .. } = self.joined;
+        let root = traced.request(request).root;
+        if contexts.thread(request).is_some() || turns.threads(root).next().is_some() {
+            return None;
+        }
+        let graph = &recorded.graph;
+        let is_loop = |interval: &StateInterval| {
+            let call = graph.wait(interval).and_then(|wait| wait.call);
+            is_blocked(interval) && call.is_some_and(|call| Call::EPOLLS.contains(&call.number))
+        };
+        let waits: Vec<_> =
+            graph.state_intervals(thread).overlapping(place.from, place.to).filter(is_loop).collect();
+        if waits.is_empty() {
+            return None;
+        }
+        let is_other = |span| {
+            let other = traced.requests.containing(span);
+            !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
+        };
+        let open = work.open(&thread, place.from, place.to);
+        let beside_others =
+            open.iter().filter_map(|(_, _, open)| *open).any(|(last, first)| is_other(last) || is_other(first));
+        let mut at = place.from;
+        for wait in waits {
+            let [from, to] = [wait.from, wait.to].map(|end| end.clamp(at, place.to));
+            self.thread(thread, place.since(at).until(from), Some(request), None);
+            match beside_others {
+                true => self.undecided(request, thread, place.since(from).until(to)),
+                false => self.thread(thread, place.since(from).until(to), Some(request), Some(Rule::NextTurn)),
+            }
+            at = to;
+        }
+        self.thread(thread, place.since(at), Some(request), None);
+        Some(())
+    }
+
+    /// The time between two turns, before a turn that was made ready so.
+    fn gap(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, ready: Ready) {
+        let Place { from, to, .. } = place;
+        let then = |ns| to.minus(ns).clamp(from, to);
+        match ready {
+            _ if to.since(from) <= MAX_GAP_NS => self.thread(thread, place, None, None),
+            Ready::Timer(ns) => {
+                let due = then(ns);
+                let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
+                self.own(request, thread, place.until(due), kind, cause, Basis::Inferred(Rule::NotedReady));
+                self.thread(thread, place.since(due), None, None);
+            }
+            Ready::Scheduled(ns) => {
+                let at = then(ns);
+                self.scheduled(request, thread, place.until(at));
+                self.thread(thread, place.since(at), None, None);
+            }
+            Ready::Thread(tid, ns) => {
+                let at = then(ns);
+                self.by_thread(request, thread, place.until(at), tid);
+                self.thread(thread, place.since(at), None, None);
+            }
+            Ready::Descriptor(ns) | Ready::Pool(ns) => {
+                let called = then(ns);
+                self.looked(request, thread, place.until(called));
+                self.thread(thread, place.since(called), None, None);
+            }
+            Ready::Unknown => self.looked(request, thread, place),
+        }
+    }
+
+    /// The time up to which the loop's thread, in a turn of a request, scheduled the next turn.
+    fn scheduled(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
+        let Joined { traced, .. } = self.joined;
+        if place.from >= place.to {
+            return;
+        }
+        // A turn may end as it schedules another.
+        let worked = [place.to, place.to.minus(1)].map(|at| self.joined.works_for(thread, at));
+        let span = worked.into_iter().find_map(|works_for| match works_for {
+            WorksFor::Span(span) => Some(span),
+            _ => None,
+        });
+        match span.map(|span| traced.requests.containing(span)) {
+            Some(by) if by != request => self.by_request(request, thread, place, by),
+            _ => self.undecided(request, thread, place),
+        }
+    }
+
+    /// A wait that another request of the same loop ended.
+    fn by_request(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, by: RequestIndex) {
+        let Place { from, to, .. } = place;
+        let turns = Turns::of(self.joined, by, thread);
+        let is_new = self.followed.insert(by, (from, to)) != Some((from, to));
+        let Some(turns) = turns.filter(|_| is_new && place.depth < MAX_DEPTH) else {
+            return self.undecided(request, thread, place);
+        };
+        let below = self.wait(request, thread, thread, place);
+        // Before it came, nothing shows for what this request waited.
+        let (came, _) = self.joined.times(by);
+        let came = came.clamp(from, to);
+        self.undecided(by, thread, below.until(came));
+        self.task(by, &turns, below.since(came));
+    }
+
+    /// A wait that a thread ended.
+    fn by_thread(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, tid: u32) {
+        let Joined { recorded, traced, places, .. } = self.joined;
+        let Place { from, to, .. } = place;
+        if from >= to {
+            return;
+        }
+        let root = traced.request(request).root;
+        match places.numbered(recorded, traced, root, tid, (from, to)).filter(|by| *by != thread) {
+            Some(by) => {
+                let below = self.wait(request, thread, by, place);
+                self.thread(by, below, None, Some(Rule::NotedReady));
+            }
+            None => self.undecided(request, thread, place),
+        }
+    }
+
+    /// The time up to which the loop found the next turn's event, as the kernel shows it: by the end of the loop's last wait.
+    fn looked(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
+        let Joined { recorded, .. } = self.joined;
+        let graph = &recorded.graph;
+        let Place { from, to, .. } = place;
+        if from >= to {
+            return;
+        }
+        let waits = graph.state_intervals(thread).overlapping(from, to);
+        let last = waits.filter(|interval| is_blocked(interval) && interval.to <= to).last();
+        let found = last.filter(|last| self.turns_right_behind(request, thread, place, last.to));
+        let window = |last: &StateInterval| Window { thread, from, to: last.to };
+        let path = found.and_then(|last| {
+            let rule = Rule::NextTurn;
+            Some((last.to, as_single_wait(graph, window(&last), self.timeouts, self.hand_overs, rule)?))
+        });
+        match path {
+            Some((end, path)) => {
+                self.add(path, place.until(end), Some(request), None);
+                self.thread(thread, place.since(end), None, None);
+            }
+            None => self.undecided(request, thread, place),
+        }
+    }
+
+    /// Whether the loop turned to the request, up to the end of `place`, right behind the end of a wait: it worked for no other request between,
+    /// and not long for itself.
+    fn turns_right_behind(
+        &self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        Place { from, to, .. }: Place,
+        end: Stamp<Reference>,
+    ) -> bool {
+        let requests = &self.joined.traced.requests;
+        let is_other = |worked: &Worked| match worked.works_for {
+            WorksFor::Span(span) => requests.containing(span) != request,
+            WorksFor::Missing(..) | WorksFor::Unplaced => true,
+            WorksFor::None | WorksFor::Unknown => false,
+        };
+        let worked = self.joined.work_of(thread, end, to);
+        to.since(end) <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
+    }
+
+    /// Adds a wait of a request's task, ended by code in `by`. Returns the place below it.
+    fn wait(&mut self, request: RequestIndex, thread: ThreadIndex, by: ThreadIndex, place: Place) -> Place {
+        let Place { from, to, parent, depth, .. } = place;
+        let id = WaitId(self.tiles.waits.len() as u32);
+        self.tiles.waits.push(Wait {
+            from,
+            to,
+            thread,
+            parent,
+            depth,
+            call: None,
+            ended_by: Some(by),
+            via: Via::Wakeup,
+            lock: None,
+            basis: Basis::Inferred(Rule::NotedReady),
+            timed_out: false,
+            goes_on: false,
+        });
+        self.tiles.of_waits.push(Some(request));
+        Place { parent: Some(id), depth: depth + 1, via: Via::Wakeup, ..place }
+    }
+
+    /// A thread's own path over this time; `of` is the request whose turn or wait the thread's own time is. `rule` led there.
+    fn thread(&mut self, thread: ThreadIndex, place: Place, of: Option<RequestIndex>, rule: Option<Rule>) {
+        let Place { from, to, .. } = place;
+        if from < to {
+            let window = Window { thread, from, to };
+            let path = active_with(&self.joined.recorded.graph, window, self.timeouts, self.hand_overs);
+            self.add(path, place, of, rule);
+        }
+    }
+
+    /// Adds a path below a place.
+    fn add(&mut self, path: Path, place: Place, of: Option<RequestIndex>, rule: Option<Rule>) {
+        let Tiles { segments, of_segments, waits, of_waits, joined } = &mut self.tiles;
+        let first = waits.len() as u32;
+        let moved = |parent: Option<WaitId>| parent.map(|WaitId(id)| WaitId(id + first)).or(place.parent);
+        let by_rule = |basis| match (basis, rule) {
+            (Basis::Measured, Some(rule)) => Basis::Inferred(rule),
+            (basis, _) => basis,
+        };
+        for wait in path.waits {
+            of_waits.push(of.filter(|_| wait.depth == 0));
+            let (parent, depth) = (moved(wait.parent), wait.depth.saturating_add(place.depth));
+            waits.push(Wait { parent, depth, basis: by_rule(wait.basis), ..wait });
+        }
+        for segment in path.segments {
+            let own = segment.depth == 0;
+            of_segments.push(of.filter(|_| own));
+            segments.push(Segment {
+                parent: moved(segment.parent),
+                depth: segment.depth.saturating_add(place.depth),
+                via: if own { place.via } else { segment.via },
+                basis: by_rule(segment.basis),
+                ..segment
+            });
+        }
+        *joined = joined.with(path.joined);
+    }
+
+    /// A request's wait for something unknown.
+    fn undecided(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
+        self.own(request, thread, place, SegmentKind::Unknown, Cause::LoopEvent, Basis::Ambiguous);
+    }
+
+    fn own(
+        &mut self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        place: Place,
+        kind: SegmentKind,
+        cause: Cause,
+        basis: Basis,
+    ) {
+        let Place { from, to, parent, depth, via } = place;
+        if from >= to {
+            return;
+        }
+        let thread = Some(thread);
+        let segment =
+            Segment { from, to, kind, thread, parent, depth, via, call: None, cause, basis, goes_on: false };
+        self.tiles.segments.push(segment);
+        self.tiles.of_segments.push(Some(request));
+    }
+}
+
+/// A reason, counted from a time that lies `ns` before the turn: no reason where it came only then.
+const fn later(ready: Ready, ns: u64) -> Ready {
+    match ready {
+        Ready::Timer(before) if before >= ns => Ready::Timer(before - ns),
+        Ready::Scheduled(before) if before >= ns => Ready::Scheduled(before - ns),
+        Ready::Thread(tid, before) if before >= ns => Ready::Thread(tid, before - ns),
+        Ready::Timer(_) => Ready::Timer(0),
+        _ => Ready::Unknown,
+    }
+}
+
+impl TaskPath {
+    /// The work that a segment belongs to, if its task is known.
+    pub(crate) fn work_of_segment(&self, place: usize, joined: &Joined<'_>) -> Option<Worked> {
+        let segment = self.path.segments.get(place)?;
+        let request = self.of_segments.get(place).copied().flatten()?;
+        let works_for = WorksFor::Span(joined.traced.request(request).root);
+        Some(Worked { works_for, by: JoinedBy::Thread, ..Worked::unknown(segment.from, segment.to) })
+    }
+
+    /// The work that a wait belongs to, if its task is known.
+    pub(crate) fn work_of_wait(&self, wait: WaitId, joined: &Joined<'_>) -> Option<WorksFor> {
+        let request = self.of_waits.get(wait.0 as usize).copied().flatten()?;
+        Some(WorksFor::Span(joined.traced.request(request).root))
+    }
+}

@@ -1,0 +1,288 @@
+//! The paths of requests that an event loop works for in turns.
+
+use std::fmt::Write as _;
+
+use wakepath_critical_path::Window;
+
+use super::*;
+use crate::testing::{Made, made};
+
+/// A request's path: each segment's end, thread, kind, basis, depth and request; `None` if its thread is no event loop.
+fn path(made: &Made, asked: &str) -> Option<String> {
+    let (joined, request) = (made.joined(), made.request(asked));
+    let (from, to) = joined.times(request);
+    let window = Window { thread: made.thread("loop"), from, to };
+    let task = task_path(&joined, request, window, Timeouts::AsTheyAre)?;
+    assert!(task.path.tiles_window());
+    assert_eq!(task.path.segments.len(), task.of_segments.len());
+    assert_eq!(task.path.waits.len(), task.of_waits.len());
+    let mut text = String::new();
+    for (place, segment) in task.path.segments.iter().enumerate() {
+        let thread = segment.thread.map_or("-".into(), |thread| made.name(thread));
+        let basis = match segment.basis {
+            Basis::Measured => "",
+            Basis::Inferred(Rule::NotedReady) => " noted",
+            Basis::Inferred(Rule::NextTurn) => " next",
+            Basis::Ambiguous => " ?",
+            other => panic!("{other:?}"),
+        };
+        let of = task.work_of_segment(place, &joined);
+        let of = of.map_or(String::new(), |worked| match worked.works_for {
+            WorksFor::Span(span) => format!(" of {}", made.ids(span)),
+            other => panic!("{other:?}"),
+        });
+        let depth = if segment.depth == 0 { String::new() } else { format!(" below {}", segment.depth) };
+        let _ = write!(text, "{} {thread} {}{basis}{depth}{of}; ", segment.to.ns(), segment.kind.name());
+    }
+    Some(text)
+}
+
+/// The requests that blocked a request, with their times.
+fn blockers(made: &Made, asked: &str) -> String {
+    let (joined, request) = (made.joined(), made.request(asked));
+    let (from, to) = joined.times(request);
+    let window = Window { thread: made.thread("loop"), from, to };
+    let task = task_path(&joined, request, window, Timeouts::AsTheyAre).expect("a task");
+    let blame = joined.blame_task(request, &task);
+    let blocked = blame.blocked_by.iter();
+    blocked.map(|one| format!("{} {}; ", made.root(one.request), one.total_ns)).collect()
+}
+
+/// `loop` runs until 200 ms, waits until a timer at 400 ms, works, waits until `peer` wakes it at 700 ms, and works until 1000 ms. Times are
+/// in units of 100 us.
+fn machine() -> String {
+    let mut host = String::from(
+        "host web3 realtime=1000000000\nthread loop tid=10\nthread peer tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch loop\n0 c1 idle switch peer\n",
+    );
+    for line in [
+        "2000 c0 loop switch idle blocked call=232:0x3",
+        "4000 c0 idle/timer waking loop",
+        "4000 c0 idle switch loop",
+        "5000 c0 loop switch idle blocked call=232:0x3",
+        "7000 c1 peer waking loop",
+        "7000 c0 idle switch loop",
+        "10000 c0 loop switch idle blocked call=232:0x3",
+        "10000 c1 peer switch idle blocked",
+        "11000 c0 idle stopped",
+    ] {
+        let (at, rest) = line.split_once(' ').expect("a time");
+        let at: u64 = at.parse().expect("a number");
+        let _ = writeln!(host, "{} {rest}", at * 100_000);
+    }
+    host
+}
+
+/// A time of `machine` in a span's text.
+fn wall(at: u64) -> u64 {
+    1_000_000_000 + at * 100_000
+}
+
+/// A line with a span: its name, its beginning and end, and its turns with their reasons.
+fn span(name: &str, (from, to): (u64, u64), turns: &[(u64, u64, &str)]) -> String {
+    let times: Vec<_> = turns.iter().map(|(from, to, _)| format!("{}..{}", wall(*from), wall(*to))).collect();
+    let ready: Vec<_> = turns.iter().map(|(.., word)| (*word).to_owned()).collect();
+    format!(
+        "{name} {}..{} tid=10 turns={} ready={}\n",
+        wall(from),
+        wall(to),
+        times.join(","),
+        ready.join(",")
+    )
+}
+
+fn with(spans: &[String]) -> Made {
+    made(&machine(), &format!("service s\n{}", spans.concat()))
+}
+
+/// A text with times in ms and units of 100 us as `machine` has them.
+fn short(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.parse::<u64>() {
+        Ok(ns) if ns >= 100_000 => (ns / 100_000).to_string(),
+        _ => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn told(spans: &[String], asked: &str) -> String {
+    short(&path(&with(spans), asked).expect("an event loop"))
+}
+
+/// `a/a` has a turn at the beginning, and a second one from 9000 on, for the reason `word`.
+fn waiting(word: &str) -> String {
+    span("a/a", (1000, 9500), &[(1000, 2000, "d0"), (9000, 9500, word)])
+}
+
+#[test]
+fn a_timer_that_was_due_explains_the_wait_and_whatever_ran_behind_it_blocks() {
+    // Due at 8000: 1000 units before the turn. `b/b` had the loop from 7500 to 8800.
+    let other = span("b/b", (7100, 8900), &[(7500, 8800, "d0")]);
+    let spans = [waiting("t100000000"), other];
+    assert_eq!(
+        told(&spans, "a/a"),
+        "2000 loop running of a/a; 8000 loop timer noted of a/a; 9000 loop running; 9500 loop running of a/a; "
+    );
+    // Only what it did behind the due time blocks: from 8000 to 8800.
+    assert_eq!(blockers(&with(&spans), "a/a"), "b/b 80000000; ");
+}
+
+#[test]
+fn a_timer_due_before_the_last_turn_had_ended_was_no_wait() {
+    let spans = [waiting("t900000000")];
+    let path = told(&spans, "a/a");
+    assert!(path.starts_with("2000 loop running of a/a; 4000 loop timer; "), "{path}");
+}
+
+#[test]
+fn a_turn_that_another_request_scheduled_waits_for_this_requests_own_turns() {
+    // `b/b` waits for a timer until 8200, and schedules the turn at 8500.
+    let other = span("b/b", (1200, 8600), &[(1200, 1300, "d0"), (8200, 8600, "t0")]);
+    let spans = [waiting("s50000000"), other];
+    assert_eq!(
+        told(&spans, "a/a"),
+        "2000 loop running of a/a; 8200 loop timer noted below 1 of b/b; 8500 loop running below 1 of b/b; 9000 loop running; 9500 loop running of a/a; "
+    );
+    // All of the wait, and what the loop still did for it behind.
+    assert_eq!(short(&blockers(&with(&spans), "a/a")), "b/b 6600; ".replace("6600", "660000000"));
+}
+
+#[test]
+fn a_request_that_came_later_explains_nothing_before_it_came() {
+    let other = span("b/b", (4500, 8600), &[(4500, 4600, "d0"), (8200, 8600, "t0")]);
+    let spans = [waiting("s50000000"), other];
+    assert!(
+        told(&spans, "a/a").starts_with(
+            "2000 loop running of a/a; 4500 loop unknown ? below 1 of b/b; 4600 loop running below 1 of b/b; 8200 loop timer noted below 1 of b/b; "
+        ),
+        "{}",
+        told(&spans, "a/a")
+    );
+}
+
+#[test]
+fn requests_that_make_each_other_ready_without_end_are_undecided() {
+    // Each says that the other scheduled it, later than it ran itself.
+    let a = span("a/a", (1000, 9500), &[(1000, 1100, "-"), (9000, 9500, "s0")]);
+    let b = span("b/b", (1000, 9500), &[(1000, 1100, "-"), (8500, 9000, "s0")]);
+    let path = told(&[a, b], "a/a");
+    assert!(path.contains("unknown ?"), "{path}");
+}
+
+#[test]
+fn a_turn_that_another_thread_scheduled_waits_for_this_thread() {
+    // Thread 11 ran all along, and scheduled the turn at 8500.
+    let spans = [waiting("w11:50000000")];
+    assert_eq!(
+        told(&spans, "a/a"),
+        "2000 loop running of a/a; 8500 peer running noted below 1; 9000 loop running; 9500 loop running of a/a; "
+    );
+    // A thread that is not there, or the loop's own.
+    for word in ["w99:50000000", "w10:50000000"] {
+        let path = told(&[waiting(word)], "a/a");
+        assert!(path.starts_with("2000 loop running of a/a; 8500 loop unknown ? of a/a; 9000 "), "{path}");
+    }
+}
+
+/// The same with a second turn from 7000 on, right behind the wait that `peer` ended.
+fn woken(from: u64, word: &str) -> String {
+    span("a/a", (1000, 9500), &[(1000, 2000, "d0"), (from, 9500, word)])
+}
+
+#[test]
+fn the_last_wait_before_a_turn_explains_all_the_time_since_the_turn_before() {
+    // The timer at 4000 ended a wait of the loop, but not this request's.
+    for word in ["d0", "j0", "-"] {
+        assert_eq!(
+            told(&[woken(7000, word)], "a/a"),
+            "2000 loop running of a/a; 7000 peer running next below 1; 9500 loop running of a/a; ",
+            "{word}"
+        );
+    }
+    // The loop took the descriptor up at 7000, and came to this turn later, since it worked for another request.
+    let other = span("b/b", (7100, 8900), &[(7100, 8900, "d0")]);
+    assert_eq!(
+        told(&[woken(9000, "d200000000"), other], "a/a"),
+        "2000 loop running of a/a; 7000 peer running next below 1; 9000 loop running; 9500 loop running of a/a; "
+    );
+}
+
+#[test]
+fn where_the_loop_did_something_else_between_its_wait_and_the_turn_nothing_is_decided() {
+    // A twentieth of the wait (2000 to 7000) is 250.
+    for (from, is_decided) in [(7250, true), (7251, false)] {
+        let path = told(&[woken(from, "-")], "a/a");
+        assert_eq!(path.contains("peer running next"), is_decided, "{from}: {path}");
+        assert_eq!(path.contains(&format!("{from} loop unknown ? of a/a")), !is_decided, "{from}: {path}");
+    }
+    // For another request it did, however short.
+    let other = span("b/b", (7000, 7001), &[(7000, 7001, "d0")]);
+    let path = told(&[woken(7002, "-"), other], "a/a");
+    assert!(path.contains("7002 loop unknown ? of a/a"), "{path}");
+    // It never waited.
+    let path = told(&[span("a/a", (1000, 2000), &[(1000, 1100, "-"), (1500, 2000, "-")])], "a/a");
+    assert_eq!(path, "1100 loop running of a/a; 1500 loop unknown ? of a/a; 2000 loop running of a/a; ");
+}
+
+#[test]
+fn turns_that_were_dropped_are_undecided() {
+    let line = format!(
+        "a/a {}..{} tid=10 since={} turns={}..{} ready=d0\n",
+        wall(1000),
+        wall(9500),
+        wall(6000),
+        wall(7000),
+        wall(9500)
+    );
+    assert_eq!(
+        told(&[line], "a/a"),
+        "6000 loop unknown ? of a/a; 7000 peer running next below 1; 9500 loop running of a/a; "
+    );
+}
+
+#[test]
+fn a_request_without_a_gap_between_its_turns_has_its_threads_path() {
+    let whole = span("a/a", (1000, 9500), &[(1000, 9500, "d0")]);
+    assert_eq!(path(&with(&[whole]), "a/a"), None);
+    // The end lies behind the last turn by the time in which an SDK ends a span.
+    for (end, is_task) in [(9510, false), (9511, true)] {
+        let late = span("a/a", (7500, end), &[(7500, 9500, "d0")]);
+        assert_eq!(path(&with(&[late]), "a/a").is_some(), is_task, "{end}");
+    }
+    // A wait in a gap, however short.
+    let cut = span("a/a", (1000, 9500), &[(1000, 4999, "d0"), (7001, 9500, "d0")]);
+    assert!(path(&with(&[cut]), "a/a").is_some());
+}
+
+#[test]
+fn without_turns_an_event_loop_beside_other_requests_is_undecided_where_it_waits() {
+    let line = |name: &str, from, to| format!("{name} {}..{} tid=10\n", wall(from), wall(to));
+    let alone = [line("a/a", 1000, 9500)];
+    assert_eq!(
+        told(&alone, "a/a"),
+        "2000 loop running of a/a; 4000 loop timer next of a/a; 5000 loop running of a/a; 7000 peer running next below 1; 9500 loop running of a/a; "
+    );
+    // Another one is open in the same thread, though it began before.
+    for other in [line("b/b", 6000, 6500), line("b/b", 900, 1100)] {
+        let both = [alone[0].clone(), other];
+        assert_eq!(
+            told(&both, "a/a"),
+            "2000 loop running of a/a; 4000 loop unknown ? of a/a; 5000 loop running of a/a; 7000 loop unknown ? of a/a; 9500 loop running of a/a; "
+        );
+    }
+    // Its own part is no other request.
+    let part = format!("a/c < a {}..{} tid=10\n", wall(1500), wall(6500));
+    assert!(told(&[alone[0].clone(), part], "a/a").contains("timer next"));
+    // Without a wait in such a call it is a thread like others.
+    let made = made(&machine().replace("call=232:0x3", "call=7:0x3"), &format!("service s\n{}", alone[0]));
+    assert_eq!(path(&made, "a/a"), None);
+}
+
+#[test]
+fn a_reason_is_counted_from_any_time_before_its_turn() {
+    assert_eq!(later(Ready::Timer(50), 50), Ready::Timer(0));
+    assert_eq!(later(Ready::Timer(49), 50), Ready::Timer(0), "due later: it waits for it");
+    assert_eq!(later(Ready::Scheduled(60), 50), Ready::Scheduled(10));
+    assert_eq!(later(Ready::Scheduled(49), 50), Ready::Unknown);
+    assert_eq!(later(Ready::Thread(7, 60), 50), Ready::Thread(7, 10));
+    assert_eq!(later(Ready::Thread(7, 49), 50), Ready::Unknown);
+    assert_eq!(later(Ready::Descriptor(60), 50), Ready::Unknown);
+}
