@@ -44,3 +44,15 @@ fn with_node_a_span_that_has_ended_leaves_the_rest_of_its_function_to_the_one_ar
     let out = succeeds(command.env("NODE_PATH", node.join("node_modules")));
     assert_eq!(out, "outer 2 true\ninner 1 true\n");
 }
+
+#[test]
+fn with_node_each_turn_has_the_reason_why_it_became_ready() {
+    let Some(node) = packages("node", "turns of Node have their reasons") else { return };
+    let preload = plugin("node/wakepath-context.js").canonicalize().expect("the plug-in");
+    for level in ["", "all"] {
+        let mut command = Command::new("node");
+        command.arg("--require").arg(&preload).arg(plugin("node/tests/ready.js")).env("WAKEPATH_READY", level);
+        let out = succeeds(command.env("NODE_PATH", node.join("node_modules")));
+        assert!(out.ends_with(" cases\n"), "{out}");
+    }
+}
