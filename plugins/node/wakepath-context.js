@@ -92,11 +92,10 @@ const OTHER = 5;
 
 // By the names of their classes, in Node 18 to 24.
 const DESCRIPTORS = new Set([
-  ...['TCP', 'Pipe', 'TTY', 'UDP', 'ReusedHandle', 'TCPConnectWrap', 'PipeConnectWrap', 'WriteWrap', 'ShutdownWrap', 'SendWrap'],
-  ...['HTTPServerAsyncResource', 'HTTPClientAsyncResource', 'HTTPParser', 'TLSWrap', 'Http2Session', 'Http2Stream'],
-  ...['QueryReqWrap', 'FSEvent'],
+  ...['TCP', 'Pipe', 'UDP', 'ReusedHandle', 'TCPConnectWrap', 'PipeConnectWrap', 'WriteWrap', 'ShutdownWrap', 'TLSWrap'],
+  ...['HTTPServerAsyncResource', 'Http2Session', 'Http2Stream', 'QueryReqWrap', 'FSEvent'],
 ]);
-const POOLED = /^(FSReqCallback|FSReqPromise|FileHandle|FileHandleCloseReq|Get(Addr|Name)InfoReqWrap|Zlib|(Brotli|Zstd)\w+|\w+Job)$/;
+const POOLED = /^(FSReqCallback|FSReqPromise|FileHandleCloseReq|Get(Addr|Name)InfoReqWrap|Zlib|(Brotli|Zstd)\w+|\w+Job)$/;
 
 const kinds = new WeakMap([[Promise.prototype, FOLLOWS]]);
 

@@ -15,6 +15,7 @@ const net = require('net');
 const { setTimeout: sleep } = require('timers/promises');
 const timers = require('timers');
 const { promisify } = require('util');
+const vm = require('vm');
 
 const ALL = process.env.WAKEPATH_READY === 'all';
 
@@ -167,6 +168,16 @@ const cases = {
       setTimeout(() => process.nextTick(() => { queueMicrotask(async () => { await undefined; wake(); busy(30); done(); }); }), 5);
     }));
     assert.ok(has([longest(turns)], 't', due).ns >= 30e6);
+  },
+
+  async 'a promise of another realm keeps the first reason'() {
+    const foreign = vm.runInNewContext('Promise');
+    let due;
+    const turns = await waits((wake) => new Promise((done) => {
+      due = now() + 5;
+      setTimeout(() => foreign.resolve().then(() => { wake(); done(); }).then(() => busy(30)), 5);
+    }));
+    has([longest(turns)], 't', due);
   },
 
   async 'an immediate outside keeps the reason for its caller'() {
