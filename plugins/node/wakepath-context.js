@@ -97,7 +97,7 @@ const DESCRIPTORS = new Set([
 ]);
 const POOLED = /^(FSReqCallback|FSReqPromise|FileHandleCloseReq|Get(Addr|Name)InfoReqWrap|Zlib|(Brotli|Zstd)\w+|\w+Job)$/;
 
-const kinds = new WeakMap([[Promise.prototype, FOLLOWS]]);
+const kinds = new WeakMap();
 
 function kindOf(resource) {
   const prototype = Object.getPrototypeOf(resource);
@@ -184,17 +184,17 @@ function mark(asyncId) {
 }
 
 function markOf(asyncId) {
-  const [own, parent] = [marks.get(asyncId), marks.get(triggerAsyncId())];
-  marks.delete(asyncId);
+  const own = marks.get(asyncId);
+  const parent = marks.get(triggerAsyncId());
   return (parent && !(parent.order < own?.order) ? parent : own)?.reason ?? UNKNOWN;
 }
 
-// The reason for a turn that begins in the running callback. A root with JavaScript's promises alone, such as a shared
-// memory's wait, calls no hook: where the loop was idle since the last known one, this is not known.
-function wordOf(next, at, isRoot) {
+// The reason for a turn that begins in the running callback. A root that only settles promises, such as a wait at shared
+// memory, calls no hook: where the loop was idle since the last root, the reason is not known.
+function wordOf(next, at) {
   if (next.callback === callback) return UNKNOWN;
   if (turns) return { letter: 's', at };
-  return !isRoot && reason === root && performance.nodeTiming.idleTime !== idle ? UNKNOWN : reason;
+  return performance.nodeTiming.idleTime === idle ? reason : UNKNOWN;
 }
 
 function joins(turns, from) {
@@ -231,7 +231,7 @@ function turnTo(span, arrival) {
   if (turns) note(turns, word, since, at);
   if (next) {
     // A turn that joins the one before keeps that one's reason.
-    if (!joins(next, at)) word = wordOf(next, at, arrival !== undefined);
+    if (!joins(next, at)) word = wordOf(next, at);
     next.callback = callback;
     hasRun = true;
   }
@@ -296,8 +296,9 @@ const hook = createHook({
   after() {
     // This may be the first sight of a callback.
     depth = Math.max(depth - 1, 0);
-    if (depth > 0) look();
-    else leave();
+    if (depth > 0) return look();
+    reason = UNKNOWN;
+    return leave();
   },
   ...(ALL && { init: onInit, promiseResolve: onResolve }),
 });
