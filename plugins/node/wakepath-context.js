@@ -296,9 +296,8 @@ const hook = createHook({
   after() {
     // This may be the first sight of a callback.
     depth = Math.max(depth - 1, 0);
-    if (depth > 0) return look();
-    reason = UNKNOWN;
-    return leave();
+    if (depth > 0) look();
+    else leave();
   },
   ...(ALL && { init: onInit, promiseResolve: onResolve }),
 });
