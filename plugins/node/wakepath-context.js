@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 
-// Puts two attributes on each span in this process: `wakepath.tid`, the OS thread in which it began, and `wakepath.turns`, the
-// times in which its event loop worked for it.
+// Puts three attributes on each span in this process: `wakepath.tid`, the OS thread in which it began; `wakepath.turns`, the
+// times in which its event loop worked for it; and `wakepath.ready`, why each turn became ready.
 //
 // Loaded before all else (NODE_OPTIONS=--require=PATH), it waits until a program or an agent registers its tracer provider and
 // its context manager with OpenTelemetry's API, which keeps them in a global variable, whatever the packages' copies, CommonJS or
 // modules. Then `startSpan` of the provider's tracers and `end` of their spans are wrapped once, for their class.
 
-const { createHook } = require('async_hooks');
+const { AsyncResource, createHook, executionAsyncResource, triggerAsyncId } = require('async_hooks');
 const { readlinkSync } = require('fs');
 const { performance } = require('perf_hooks');
+const { syncBuiltinESMExports } = require('module');
+const timers = require('timers');
+const { isPromise } = require('util').types;
 const { isMainThread } = require('worker_threads');
 
 // JavaScript runs in the same OS thread per event loop, all its life: the process's first thread, or a worker's. A fork in Node
@@ -30,8 +33,13 @@ function threadOfWorker() {
 const MAX_TURNS = 64;
 const MAX_GAP = 0.01;
 
+// With WAKEPATH_READY=all, each promise and tick has its reason, by hooks that cost more than all else here.
+const ALL = process.env.WAKEPATH_READY === 'all';
+
 // Each open span has its turns in a property of this name.
 const TURNS = Symbol('wakepath.turns');
+// A scheduled resource has the reason for its callback in a property of this name.
+const READY = Symbol('wakepath.ready');
 // OpenTelemetry's key for the current span in a context.
 const SPAN_KEY = Symbol.for('OpenTelemetry Context Key SPAN');
 
@@ -41,7 +49,8 @@ let manager;
 let context;
 let turns;
 let since = 0;
-// The last noted turns.
+// The current turn's reason, and the last noted turns.
+let word;
 let noted;
 
 // Realtime minus the time by `performance`, ms. The realtime clock is steered, and read in whole ms: to agree with it, this
@@ -59,17 +68,153 @@ function followRealtime() {
   else if (ours >= wall + 1) origin -= ours - wall - 1;
 }
 
-function note(turns, from, to) {
-  const { times } = turns;
-  const last = times.length - 1;
-  if (noted === turns && last > 0 && from - times[last] <= MAX_GAP) {
-    times[last] = to;
+// Reasons. A turn becomes ready by a callback that the loop calls for a cause outside JavaScript (a *root*: a timer, a
+// descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
+//
+// Promises and ticks run behind the callback that scheduled them, before the loop calls another. So while no span's turn ran
+// behind a root, the root is their reason. As one ran, they may be its work or the root's: only noted reasons say which.
+const UNKNOWN = { letter: '-', at: 0 };
+// The last root's reason; the loop's idle time then (ms); and whether a span's turn ran since.
+let root = UNKNOWN;
+let idle = 0;
+let hasRun = false;
+// The running callback's reason, and its number.
+let reason = UNKNOWN;
+let callback = 0;
+
+// The kinds of resources.
+const FOLLOWS = 0;
+const TIMER = 1;
+const IMMEDIATE = 2;
+const DESCRIPTOR = 3;
+const POOL = 4;
+const OTHER = 5;
+
+// By the names of their classes, in Node 18 to 24.
+const DESCRIPTORS = new Set([
+  ...['TCP', 'Pipe', 'UDP', 'ReusedHandle', 'TCPConnectWrap', 'PipeConnectWrap', 'WriteWrap', 'ShutdownWrap', 'TLSWrap'],
+  ...['HTTPServerAsyncResource', 'Http2Session', 'Http2Stream', 'QueryReqWrap', 'FSEvent'],
+]);
+const POOLED = /^(FSReqCallback|FSReqPromise|FileHandleCloseReq|Get(Addr|Name)InfoReqWrap|Zlib|(Brotli|Zstd)\w+|\w+Job)$/;
+
+const kinds = new WeakMap();
+
+function kindOf(resource) {
+  const prototype = Object.getPrototypeOf(resource);
+  if (prototype === Object.prototype) return 'callback' in resource && 'args' in resource ? FOLLOWS : OTHER;
+  let kind = kinds.get(prototype);
+  if (kind === undefined) kinds.set(prototype, (kind = kindByName(resource, prototype?.constructor?.name)));
+  return kind;
+}
+
+function kindByName(resource, name) {
+  if (isPromise(resource) || resource instanceof AsyncResource) return FOLLOWS;
+  if (name === 'Timeout') return TIMER;
+  if (name === 'Immediate') return IMMEDIATE;
+  if (DESCRIPTORS.has(name)) return DESCRIPTOR;
+  return POOLED.test(name) ? POOL : OTHER;
+}
+
+// The loop's clock counts whole ms since a ms: that ms minus the origin of `performance`. Read anew where a ms ends between.
+const loopOrigin = (() => {
+  const ms = () => Number(process.hrtime.bigint()) / 1e6;
+  for (let left = 100; left; left -= 1) {
+    const before = ms();
+    const timer = setTimeout(() => {}, 1e6);
+    clearTimeout(timer);
+    const own = now();
+    const after = ms();
+    if (Math.floor(before) === Math.floor(after)) return Math.floor(before) - timer._idleStart - ((before + after) / 2 - own);
+  }
+  return NaN;
+})();
+
+function reasonOf(kind, resource, at) {
+  switch (kind) {
+    case TIMER: {
+      const due = resource._idleStart + resource._idleTimeout + loopOrigin;
+      return due > 0 ? { letter: 't', at: due } : UNKNOWN;
+    }
+    case IMMEDIATE:
+      return resource[READY] ?? UNKNOWN;
+    case DESCRIPTOR:
+      return { letter: 'd', at };
+    case POOL:
+      return { letter: 'j', at };
+    default:
+      return UNKNOWN;
+  }
+}
+
+// The reason for a callback that is no promise's. Returns the time, if it was read.
+function arrive(resource) {
+  const kind = kindOf(resource);
+  if (kind === FOLLOWS) {
+    reason = resource[READY] ?? inherited();
+    return undefined;
+  }
+  const at = now();
+  root = reasonOf(kind, resource, at);
+  reason = root;
+  idle = performance.nodeTiming.idleTime;
+  hasRun = false;
+  if (ALL) marks.clear();
+  return at;
+}
+
+// The reason for a callback that follows others, if none was noted.
+function inherited() {
+  return hasRun ? UNKNOWN : root;
+}
+
+// Why that becomes ready which the running code schedules.
+function scheduled() {
+  return turns ? { letter: 's', at: now() } : reason;
+}
+
+// With WAKEPATH_READY=all: by the id of a promise the reason why it was made, or resolved, and when in order of the others.
+// A promise's callback runs as both its parent was resolved and itself was made.
+const marks = new Map();
+const MAX_MARKS = 100000;
+let order = 0;
+
+function mark(asyncId) {
+  if (marks.size >= MAX_MARKS) marks.clear();
+  marks.set(asyncId, { reason: scheduled(), order: (order += 1) });
+}
+
+function markOf(asyncId) {
+  const own = marks.get(asyncId);
+  const parent = marks.get(triggerAsyncId());
+  return (parent && !(parent.order < own?.order) ? parent : own)?.reason ?? UNKNOWN;
+}
+
+// The reason for a turn that begins in the running callback. A root that only settles promises, such as a wait at shared
+// memory, calls no hook: where the loop was idle since the last root, the reason is not known.
+function wordOf(next, at) {
+  if (next.callback === callback) return UNKNOWN;
+  if (turns) return { letter: 's', at };
+  return performance.nodeTiming.idleTime === idle ? reason : UNKNOWN;
+}
+
+function joins(turns, from) {
+  return noted === turns && from - turns.times[turns.times.length - 1] <= MAX_GAP;
+}
+
+function note(turns, word, from, to) {
+  const { times, words } = turns;
+  if (joins(turns, from)) {
+    times[times.length - 1] = to;
     return;
   }
   noted = turns;
   times.push(from, to);
+  words.push(word);
   // In blocks, since each removal moves all.
-  if (times.length > 4 * MAX_TURNS) turns.dropped = times.splice(0, 2 * MAX_TURNS).pop();
+  if (times.length > 4 * MAX_TURNS) {
+    turns.dropped = times.splice(0, 2 * MAX_TURNS).pop();
+    words.splice(0, MAX_TURNS);
+  }
 }
 
 // An ended span may still be current: then the thread works for the span around it.
@@ -79,22 +224,28 @@ function open(turns) {
   return open;
 }
 
-function turnTo(span) {
+function turnTo(span, arrival) {
   const next = open(span);
   if (next === turns) return;
-  const at = now();
-  if (turns) note(turns, since, at);
+  const at = arrival ?? now();
+  if (turns) note(turns, word, since, at);
+  if (next) {
+    // A turn that joins the one before keeps that one's reason.
+    if (!joins(next, at)) word = wordOf(next, at);
+    next.callback = callback;
+    hasRun = true;
+  }
   turns = next;
   since = at;
 }
 
 // Finds the running code's span. An error in a hook would end the program.
-function look() {
+function look(arrival) {
   try {
     const current = manager.active();
     if (current === context) return;
     context = current;
-    turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+    turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS], arrival);
   } catch {
     leave();
   }
@@ -105,12 +256,42 @@ function leave() {
   if (turns) turnTo(undefined);
 }
 
+function onInit(asyncId, type, _, resource) {
+  try {
+    if (type === 'PROMISE') {
+      mark(asyncId);
+    } else if (type === 'TickObject' || type === 'Immediate' || type === 'Microtask') {
+      resource[READY] = scheduled();
+    }
+  } catch {
+    // Its callback's reason is not known then.
+  }
+}
+
+function onResolve(asyncId) {
+  try {
+    mark(asyncId);
+  } catch {
+    // As above.
+  }
+}
+
 // Callbacks may lie within each other (`runInAsyncScope`): only behind the outermost the loop works for nothing.
 let depth = 0;
 const hook = createHook({
-  before() {
+  before(asyncId) {
     depth += 1;
-    look();
+    if (depth > 1) return look();
+    callback += 1;
+    try {
+      const resource = executionAsyncResource();
+      // Promises come most often.
+      if (!(resource instanceof Promise)) return look(arrive(resource));
+      reason = ALL ? markOf(asyncId) : inherited();
+    } catch {
+      reason = UNKNOWN;
+    }
+    return look();
   },
   after() {
     // This may be the first sight of a callback.
@@ -118,6 +299,7 @@ const hook = createHook({
     if (depth > 0) look();
     else leave();
   },
+  ...(ALL && { init: onInit, promiseResolve: onResolve }),
 });
 
 // The current span changes as a function is called with another context, and from callback to callback.
@@ -145,11 +327,28 @@ function followContexts(found) {
     };
   }
   hook.enable();
+  if (!ALL) followImmediates();
+}
+
+// Immediates run in the loop's next phase: no root before them is their reason.
+function followImmediates() {
+  const { setImmediate: original } = timers;
+  const setImmediate = function (...rest) {
+    const immediate = original.apply(this, rest);
+    immediate[READY] = scheduled();
+    return immediate;
+  };
+  // Node's own has one for `promisify`.
+  Object.defineProperties(setImmediate, Object.getOwnPropertyDescriptors(original));
+  timers.setImmediate = setImmediate;
+  if (globalThis.setImmediate === original) globalThis.setImmediate = setImmediate;
+  syncBuiltinESMExports();
 }
 
 // `SINCE GAP LENGTH GAP LENGTH.`, ns: the time since 1970 from which the turns are whole; then for each turn the gap from there,
-// or from the end of the turn before, and its length.
-function text(turns, begun) {
+// or from the end of the turn before, and its length. And a word for each turn: the letter of its reason, and ns from there to
+// the turn.
+function texts(turns, begun) {
   const times = turns.times.slice(-2 * MAX_TURNS);
   const before = turns.times.length > times.length ? turns.times[turns.times.length - times.length - 1] : turns.dropped;
   const ns = (ms) => Math.round((ms - now0) * 1e6);
@@ -158,13 +357,17 @@ function text(turns, begun) {
   const start = BigInt(Math.round((turns.origin + now0) * 1000)) * 1000n;
   let at = whole === undefined || whole > start ? 0 : Number(whole - start);
   const words = [String(start + BigInt(at))];
+  const reasons = [];
+  const first = turns.words.length - times.length / 2;
   for (let number = 0; number < times.length; number += 2) {
     const [from, to] = [Math.max(ns(times[number]), at), ns(times[number + 1])];
     if (to <= from) continue;
     words.push(String(from - at), String(to - from));
+    const { letter, at: ready } = turns.words[first + number / 2];
+    reasons.push(letter === '-' ? letter : `${letter}${Math.max(from - ns(ready), 0)}`);
     at = to;
   }
-  return `${words.join(' ')}.`;
+  return [`${words.join(' ')}.`, `${reasons.join(' ')}.`];
 }
 
 const wrapped = new WeakSet();
@@ -185,16 +388,22 @@ function wrapSpan(span) {
     const own = this[TURNS];
     if (own && !own.isOver) {
       const at = now();
-      if (own === turns) note(own, since, at);
+      if (own === turns) note(own, word, since, at);
       own.isOver = true;
       // No longer than needed: spans may begin in each other without end.
       own.outer = open(own.outer);
       if (own === turns) {
         turns = open(own);
         since = at;
+        word = UNKNOWN;
+        if (turns) turns.callback = callback;
       }
       // The times are the program's own if it gives them.
-      if (rest[0] === undefined) this.setAttribute('wakepath.turns', text(own, this.startTime));
+      if (rest[0] === undefined) {
+        const [times, reasons] = texts(own, this.startTime);
+        this.setAttribute('wakepath.turns', times);
+        this.setAttribute('wakepath.ready', reasons);
+      }
     }
     return end.apply(this, rest);
   };
@@ -212,7 +421,7 @@ function wrap(tracer) {
       const trace = span.spanContext?.().traceId;
       // The span in turn here, if both belong to the same trace.
       const outer = turns?.trace === trace ? turns : undefined;
-      span[TURNS] = { times: [], dropped: undefined, isOver: false, begun: now(), origin, trace, outer };
+      span[TURNS] = { times: [], words: [], dropped: undefined, isOver: false, begun: now(), callback, origin, trace, outer };
       wrapSpan(span);
     }
     return span;

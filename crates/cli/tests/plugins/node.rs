@@ -44,3 +44,26 @@ fn with_node_a_span_that_has_ended_leaves_the_rest_of_its_function_to_the_one_ar
     let out = succeeds(command.env("NODE_PATH", node.join("node_modules")));
     assert_eq!(out, "outer 2 true\ninner 1 true\n");
 }
+
+/// Runs a program with each level of reasons. It prints nothing but its count, or else what is wrong.
+#[track_caller]
+fn counts(program: &str, unit: &str, would_show: &str) {
+    let Some(node) = packages("node", would_show) else { return };
+    let preload = plugin("node/wakepath-context.js").canonicalize().expect("the plug-in");
+    for level in ["", "all"] {
+        let mut command = Command::new("node");
+        command.arg("--require").arg(&preload).arg(plugin(program)).env("WAKEPATH_READY", level);
+        let out = succeeds(command.env("NODE_PATH", node.join("node_modules")));
+        assert!(out.lines().count() == 1 && out.ends_with(unit), "{level}: {out}");
+    }
+}
+
+#[test]
+fn with_node_each_turn_has_the_reason_why_it_became_ready() {
+    counts("node/tests/ready.js", " cases\n", "turns of Node have their reasons");
+}
+
+#[test]
+fn with_node_callbacks_are_known_by_their_kind() {
+    counts("node/tests/kinds.js", " kinds\n", "callbacks of Node have their kinds");
+}
