@@ -12,6 +12,7 @@
 //! Programs note the reason ([`Ready`]). Without it, the last wait before the turn ended for the turn if the loop turned to the request right
 //! behind it; else nothing shows the reason, and the time is undecided.
 
+mod calls;
 #[cfg(test)]
 mod tests;
 
@@ -342,7 +343,7 @@ impl Walk<'_, '_> {
         let Joined { recorded, .. } = self.joined;
         let graph = &recorded.graph;
         let Place { from, to, .. } = place;
-        if from >= to {
+        if from >= to || self.call(request, thread, place) {
             return;
         }
         let waits = graph.state_intervals(thread).overlapping(from, to);

@@ -286,3 +286,39 @@ fn a_reason_is_counted_from_any_time_before_its_turn() {
     assert_eq!(later(Ready::Thread(7, 49), 50), Ready::Unknown);
     assert_eq!(later(Ready::Descriptor(60), 50), Ready::Unknown);
 }
+
+/// `a/a` calls `a/d` of another service from 1500 to 9200, which `peer` has from `from` to `to`.
+fn calling(from: u64, to: u64, more: &str) -> Vec<String> {
+    let call = format!("a/c < a {}..{} client tid=10\n{more}", wall(1500), wall(9200));
+    let called = format!("service t\na/d < c {}..{} server tid=11\n", wall(from), wall(to));
+    vec![waiting("d0"), call, called]
+}
+
+#[test]
+fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
+    let expected = "2000 loop running of a/a; 3000 peer network ? below 1 of a/d; 8000 peer running below 1 of a/d; 9000 peer network ? below 1 of a/d; 9500 loop running of a/a; ";
+    assert_eq!(told(&calling(3000, 8000, ""), "a/a"), expected);
+    // Its parts block nothing.
+    assert_eq!(blockers(&with(&calling(3000, 8000, "")), "a/a"), "");
+    // Of two calls that are open, the first one to end; a call that ended before is over.
+    let others = format!(
+        "a/e < a {}..{} client tid=10\na/1 < a {}..{} client tid=10\n",
+        wall(1500),
+        wall(9300),
+        wall(1500),
+        wall(8999)
+    );
+    assert_eq!(told(&calling(3000, 8000, &others), "a/a"), expected);
+    // The called request lies outside of the wait, or no request was called.
+    assert!(!told(&calling(9100, 9150, ""), "a/a").contains("a/d"));
+    assert!(!told(&calling(3000, 8000, "")[..2], "a/a").contains("peer network"));
+}
+
+#[test]
+fn a_call_that_began_or_ended_within_the_wait_does_not_explain_it() {
+    for (began, ended) in [(2001, 9200), (1500, 8999)] {
+        let call = format!("a/c < a {}..{} client tid=10\n", wall(began), wall(ended));
+        let called = format!("service t\na/d < c {}..{} server tid=11\n", wall(3000), wall(8000));
+        assert!(!told(&[waiting("d0"), call, called], "a/a").contains("a/d"), "{began} {ended}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Waits for calls of other services: a gap between two turns within a client's span is a wait for that call.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Basis, Cause, SegmentKind};
+use wakepath_spans::{Kind, RequestIndex, SpanIndex};
+use wakepath_wait_graph::ThreadIndex;
+
+use super::{MAX_DEPTH, MAX_SPANS, Place, Turns, Walk};
+
+impl Walk<'_, '_> {
+    /// The time between two turns up to `place.to`, if the request waited for the answer of a service with spans. Returns whether it did.
+    pub(super) fn call(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> bool {
+        let Place { from, to, .. } = place;
+        let Some(callee) = self.call_within(request, from, to).and_then(|call| self.callee(call)) else {
+            return false;
+        };
+        let (began, ended) = self.joined.times(callee);
+        let [began, ended] = [began, ended].map(|at| at.clamp(from, to));
+        let is_new = self.followed.insert(callee, (began, ended)) != Some((began, ended));
+        let Some(by) = self.thread_of(callee).filter(|_| began < ended && is_new && place.depth < MAX_DEPTH) else {
+            return false;
+        };
+        let below = self.wait(request, thread, by, place);
+        self.in_flight(callee, by, below.until(began));
+        let place = below.since(began).until(ended);
+        match Turns::of(self.joined, callee, by) {
+            Some(turns) => self.task(callee, &turns, place),
+            None => self.thread(by, place, Some(callee), None),
+        }
+        self.in_flight(callee, by, below.since(ended));
+        true
+    }
+
+    /// The client's span of a request that was open all this time; of several, the first to end behind it.
+    fn call_within(&self, request: RequestIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<SpanIndex> {
+        let traced = self.joined.traced;
+        let spans = traced.request(request).spans.iter().take(MAX_SPANS).copied();
+        let open = spans.filter(|span| traced.spans.span(*span).kind == Kind::Client).filter_map(|span| {
+            let (began, ended) = self.joined.span_times(span);
+            (began <= from && to <= ended).then_some((ended, span))
+        });
+        open.min().map(|(_, span)| span)
+    }
+
+    /// The request that a client's span made of another service; `None` unless there is exactly one.
+    fn callee(&self, call: SpanIndex) -> Option<RequestIndex> {
+        let requests = &self.joined.traced.requests;
+        let own = requests.containing(call);
+        let mut called = requests.children(call).iter().map(|span| requests.containing(*span)).filter(|it| *it != own);
+        let callee = called.next()?;
+        called.all(|other| other == callee).then_some(callee)
+    }
+
+    /// A request's first thread, however it is known.
+    fn thread_of(&self, request: RequestIndex) -> Option<ThreadIndex> {
+        let super::Joined { recorded, traced, places, contexts, connections, .. } = self.joined;
+        let root = traced.request(request).root;
+        let named = || places.thread(recorded, traced, root).or_else(|| connections.thread(request));
+        contexts.thread(request).or_else(named)
+    }
+
+    /// The time in which a call or its answer was on its way, or the called service had not begun with it.
+    fn in_flight(&mut self, callee: RequestIndex, by: ThreadIndex, place: Place) {
+        self.own(callee, by, place, SegmentKind::Network, Cause::Network { flow: None }, Basis::Ambiguous);
+    }
+}
