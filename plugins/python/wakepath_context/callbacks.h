@@ -141,7 +141,7 @@ static void note_by_class(PyObject *handle, struct note *note)
 			note->kind = TIMER;
 			note->due = (uint64_t)due;
 		}
-	} else if (loop && Py_TYPE(handle) == handle_type && PyObject_TypeCheck(loop, selector_loop_type) &&
+	} else if (loop && Py_TYPE(handle) == handle_type && noted_call_soon && PyObject_TypeCheck(loop, selector_loop_type) &&
 		   is_own((PyObject *)Py_TYPE(loop), call_soon_name, noted_call_soon)) {
 		note->kind = DESCRIPTOR;
 	}
@@ -243,7 +243,12 @@ static PyTypeObject *noted(PyObject *base, const char *name, newfunc make)
 		.slots = slots,
 	};
 	PyObject *bases = PyTuple_Pack(1, base), *type = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
+	PyObject *own_name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
 
+	/* Its errors have the name without the module's, like those of a class in Python. */
+	if (own_name)
+		PyObject_SetAttrString(type, "__name__", own_name);
+	Py_XDECREF(own_name);
 	Py_XDECREF(bases);
 	PyErr_Clear();
 	return (PyTypeObject *)type;
