@@ -31,8 +31,8 @@
 #define WAKEPATH_MAX_GAP_NS 10000
 /* 20 digits and a space for the first time, and for each turn's gap and length; a full stop and a 0. */
 #define WAKEPATH_TURNS_BYTES ((2 * WAKEPATH_MAX_TURNS + 1) * 21 + 2)
-/* For each turn a letter, 10 digits, a colon, 20 digits and a space; a full stop and a 0. */
-#define WAKEPATH_READY_BYTES (WAKEPATH_MAX_TURNS * 33 + 2)
+/* For each turn a letter, a thread in 11 characters, a colon, 20 digits and a space; a full stop and a 0. */
+#define WAKEPATH_READY_BYTES (WAKEPATH_MAX_TURNS * 34 + 2)
 
 /* Why a turn became ready. */
 struct wakepath_ready {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Spans in a loop, each with turns that become ready for a planted reason, and the word for each in `wakepath.ready`.
 
-    ready.py [debug | uvloop | safe]
+    ready.py [plain | debug | uvloop | safe]
 
 `debug`: in the loop's debug mode. `safe`: with a class of handles for `call_soon_threadsafe`, as in Python 3.14. Prints a line for each
 scenario, and fails at the first wrong word.
@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import SpanLimits
 import wakepath_context
 from words import MS, begin, busy, check, kept, now, provider_of, turn_at, turns_of
 
-MODE = sys.argv[1] if len(sys.argv) > 1 else ""
+MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
 SCENARIOS = []
 
 
