@@ -13,19 +13,19 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import Span, TracerProvider
 
 COUNT = 20_000
-make, handle = TracerProvider.__init__, asyncio.events.Handle
-plain = handle._run, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("plain"), Span.end
+handle, loop = asyncio.events.Handle, asyncio.base_events.BaseEventLoop
+plain = handle._run, loop._call_soon, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("plain"), Span.end
 
 import wakepath_context.current_span as current_span  # noqa: E402
 import wakepath_context.thread_of_span as thread_of_span  # noqa: E402
 
 current_span.install()
 thread_of_span.install()
-with_package = handle._run, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("with"), Span.end
+with_package = handle._run, loop._call_soon, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("with"), Span.end
 
 
 def use(parts):
-    handle._run, otel._RUNTIME_CONTEXT, tracer, Span.end = parts
+    handle._run, loop._call_soon, otel._RUNTIME_CONTEXT, tracer, Span.end = parts
     return tracer
 
 

@@ -1,98 +1,23 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The record for a Python thread's current span. `current_span.py` decides when it changes.
+ * The record for a Python thread's current span, and the turns of spans. `current_span.py` decides when they change.
  *
- * Each thread has two records, and the shown record is never written. Nothing here raises: if a context cannot be read, the
- * thread shows no span.
+ * Nothing here raises: if a context cannot be read, the thread shows no span.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "callbacks.h"
+#include "ready.h"
+#include "shown_span.h"
 #include "turns.h"
 #include "wakepath_context.h"
 
-/* A thread's depth within a callback or function with a followed context. */
-#define FOLLOWS (1L << 30)
-
-static __thread struct wakepath_record records[2];
-/* The number of contexts attached and not detached by the thread, or FOLLOWS. */
-static __thread long depth;
-
-/* OpenTelemetry's key for the current span, the name of the method for its ids, and of the Python attribute for its turns. */
-static PyObject *span_key, *get_span_context, *turns_name;
 /* A span's attribute names. */
-static PyObject *tid_key, *turns_key;
+static PyObject *tid_key, *turns_key, *ready_key;
 /* The names for a span's attributes, and in these for their dictionary, its maximum size, and the maximum text length. */
 static PyObject *attributes_name, *dictionary_name, *most_name, *longest_name;
 static PyTypeObject *attributes_type;
-/* The class of spans with turns. */
-static PyTypeObject *span_type;
-
-/* An id's bytes, in network order for OTEP 4947. */
-static void put(uint8_t *to, unsigned long long number)
-{
-	for (int at = 7; at >= 0; at--, number >>= 8)
-		to[at] = (uint8_t)number;
-}
-
-/* Writes a record by a span's ids. Returns 0 if the span belongs to another process, or has none. */
-static int fill(struct wakepath_record *record, PyObject *ids)
-{
-	static PyObject *sixty_four;
-	uint8_t trace_id[16], span_id[8];
-
-	/* (trace id, span id, is remote, flags, state, is valid) */
-	if (!PyTuple_Check(ids) || PyTuple_GET_SIZE(ids) < 6 || PyTuple_GET_ITEM(ids, 2) == Py_True ||
-	    PyTuple_GET_ITEM(ids, 5) != Py_True)
-		return 0;
-	if (!sixty_four && !(sixty_four = PyLong_FromLong(64)))
-		return 0;
-
-	PyObject *trace = PyTuple_GET_ITEM(ids, 0), *upper = PyNumber_Rshift(trace, sixty_four);
-
-	if (!upper)
-		return 0;
-	put(trace_id, PyLong_AsUnsignedLongLongMask(upper));
-	Py_DECREF(upper);
-	put(trace_id + 8, PyLong_AsUnsignedLongLongMask(trace));
-	put(span_id, PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(ids, 1)));
-	wakepath_fill(record, trace_id, span_id, (uint8_t)PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(ids, 3)));
-	return !PyErr_Occurred();
-}
-
-/* A span's turns: a new reference, or NULL. Another span class may lack the attribute, and its search would be dear. */
-static struct turns *turns_of(PyObject *span)
-{
-	PyObject *turns = span && Py_TYPE(span) == span_type ? PyObject_GetAttr(span, turns_name) : NULL;
-
-	if (turns && Py_TYPE(turns) == &turns_type)
-		return (struct turns *)turns;
-	Py_XDECREF(turns);
-	return NULL;
-}
-
-static PyObject *span_of(PyObject *context)
-{
-	return PyDict_Check(context) ? PyDict_GetItemWithError(context, span_key) : NULL;
-}
-
-/* Shows the current span in a context, a dictionary, or none. */
-static void show(PyObject *context)
-{
-	PyObject *span = span_of(context);
-	struct turns *turns = turns_of(span);
-	PyObject *ids = span && !turns ? PyObject_CallMethodObjArgs(span, get_span_context, NULL) : NULL;
-	/* Chosen here: the method may have run code that showed another span. */
-	struct wakepath_record *hidden = &records[otel_thread_ctx_v1 == &records[0]];
-
-	if (turns)
-		*hidden = turns->record;
-	wakepath_show(turns || (ids && fill(hidden, ids)) ? hidden : NULL);
-	turn_to(turns);
-	Py_XDECREF(turns);
-	Py_XDECREF(ids);
-	PyErr_Clear();
-}
 
 /* Returns whether the thread follows contexts. */
 static PyObject *attach(PyObject *module, PyObject *context)
@@ -133,7 +58,7 @@ static PyObject *hide(PyObject *module, PyObject *context)
 	struct turns *turns = turns_of(span_of(context));
 
 	wakepath_show(NULL);
-	turn_to(NULL);
+	turn_to(NULL, NULL, 0);
 	if (turns)
 		turns->is_over = 1;
 	Py_XDECREF(turns);
@@ -159,56 +84,69 @@ static PyObject *begin(PyObject *module, PyObject *span)
 }
 
 /*
- * The dictionary of a span's attributes, a new reference; NULL unless it has the known class, with room for two more attributes
- * with this text length. The span's own method checks and copies all values, which costs more than all else done here for a span.
+ * The dictionary of a span's attributes, a new reference, and in `room` how many more attributes with this text length it takes. NULL, and -1
+ * in `room`, unless it has the known class. The span's own method checks and copies all values, which costs more than all else done
+ * here for a span.
  */
-static PyObject *dictionary_of(PyObject *span, Py_ssize_t length)
+static PyObject *dictionary_of(PyObject *span, Py_ssize_t length, Py_ssize_t *room)
 {
 	PyObject *attributes = PyObject_GetAttr(span, attributes_name), *dictionary = NULL, *most = NULL, *longest = NULL;
-	int has_room = 0;
 
+	*room = -1;
 	if (attributes && Py_TYPE(attributes) == attributes_type && (dictionary = PyObject_GetAttr(attributes, dictionary_name)) &&
 	    PyDict_CheckExact(dictionary) && (most = PyObject_GetAttr(attributes, most_name)) &&
-	    (longest = PyObject_GetAttr(attributes, longest_name)))
-		has_room = (most == Py_None || PyLong_AsSsize_t(most) >= PyDict_GET_SIZE(dictionary) + 2) &&
-			   (longest == Py_None || PyLong_AsSsize_t(longest) >= length) && !PyErr_Occurred();
+	    (longest = PyObject_GetAttr(attributes, longest_name))) {
+		*room = most == Py_None ? PY_SSIZE_T_MAX : PyLong_AsSsize_t(most) - PyDict_GET_SIZE(dictionary);
+		if (*room < 0 || (longest != Py_None && PyLong_AsSsize_t(longest) < length))
+			*room = 0;
+		if (PyErr_Occurred())
+			*room = -1;
+	}
 	Py_XDECREF(attributes);
 	Py_XDECREF(most);
 	Py_XDECREF(longest);
-	if (has_room)
+	PyErr_Clear();
+	if (*room >= 0)
 		return dictionary;
 	Py_XDECREF(dictionary);
-	PyErr_Clear();
 	return NULL;
 }
 
+/* Sets a text in a dictionary, unless it is empty. Returns whether it is set or empty. */
+static int set_text(PyObject *dictionary, PyObject *key, const char *text)
+{
+	PyObject *value = text[0] ? PyUnicode_FromString(text) : NULL;
+	int is_set = !text[0] || (value && PyDict_SetItem(dictionary, key, value) == 0);
+
+	Py_XDECREF(value);
+	return is_set;
+}
+
 /*
- * Sets the attributes of a span that began then and ends now: its thread, and its turns if they are known and wanted. Returns the
- * attributes it could not set itself, or None.
+ * Sets the attributes of a span that began then and ends now: its thread, and its turns if they are known and wanted, and why they became
+ * ready if no other attribute has to go for that. Returns the attributes it could not set itself, or None.
  */
 static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
 	struct turns *turns = count == 3 ? turns_of(arguments[0]) : NULL;
-	char text[WAKEPATH_TURNS_BYTES] = "";
-	PyObject *attributes = NULL, *tid = NULL, *words = NULL;
+	char text[WAKEPATH_TURNS_BYTES] = "", words[WAKEPATH_READY_BYTES] = "";
+	PyObject *attributes = NULL, *tid = NULL;
+	Py_ssize_t length, room;
 	int is_own = 0, is_set = 0;
 
 	if (turns) {
-		if (!end_turns(turns, PyLong_AsUnsignedLongLong(arguments[1]), text) || arguments[2] != Py_True)
-			text[0] = 0;
-		attributes = dictionary_of(arguments[0], (Py_ssize_t)strlen(text));
-		is_own = !attributes;
+		if (!end_turns(turns, PyLong_AsUnsignedLongLong(arguments[1]), text, words) || arguments[2] != Py_True)
+			text[0] = words[0] = 0;
+		length = (Py_ssize_t)(strlen(text) > strlen(words) ? strlen(text) : strlen(words));
+		attributes = dictionary_of(arguments[0], length, &room);
+		is_own = room < 2;
 		if (is_own)
-			attributes = PyDict_New();
+			Py_XSETREF(attributes, PyDict_New());
 		tid = PyLong_FromLong(turns->tid);
-		is_set = attributes && tid && PyDict_SetItem(attributes, tid_key, tid) == 0;
-		if (is_set && text[0]) {
-			words = PyUnicode_FromString(text);
-			is_set = words && PyDict_SetItem(attributes, turns_key, words) == 0;
-		}
+		is_set = attributes && tid && PyDict_SetItem(attributes, tid_key, tid) == 0 && set_text(attributes, turns_key, text) &&
+			 ((room >= 0 && room < 3) || set_text(attributes, ready_key, words));
 	}
 	Py_XDECREF(tid);
-	Py_XDECREF(words);
 	Py_XDECREF(turns);
 	PyErr_Clear();
 	if (is_set && is_own)
@@ -239,6 +177,19 @@ static PyMethodDef methods[] = {
 	{"detach", detach, METH_O, "The thread has detached one, and this is current again. Returns the same."},
 	{"enter", enter, METH_O, "The thread turns to this context. Returns what `leave` takes."},
 	{"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, "The thread turns back to this context."},
+	{"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
+	 "Calls a function, behind its note or None, in a followed context: the current one."},
+	{"note_scheduled", note_for_loop, METH_O, "The note of a callback that is scheduled now in this loop."},
+	{"note_timer", note_for_timer, METH_O, "The note of a callback that is due in these seconds."},
+	{"note_descriptor", note_for_descriptor, METH_NOARGS, "The note of a descriptor's callback."},
+	{"follow_variable", follow_variable, METH_O, "The context variable with the current span."},
+	{"follow_handles", (PyCFunction)(void (*)(void))follow_handles, METH_FASTCALL,
+	 "The classes Handle and TimerHandle."},
+	{"enter_callback", enter_callback, METH_O, "The thread turns to this handle's callback. Returns what `leave_callback` takes."},
+	{"leave_callback", leave_callback, METH_O, "The thread turns back."},
+	{"follow_loops", (PyCFunction)(void (*)(void))follow_loops, METH_FASTCALL,
+	 "The classes BaseEventLoop and BaseSelectorEventLoop. Returns what takes the place of BaseEventLoop._call_soon."},
+	{"follow_safe_handle", follow_safe_handle, METH_O, "The class _ThreadSafeHandle. Returns what takes its place."},
 	{"hide", hide, METH_O, "The thread shows no span. The current one of this context is not followed."},
 	{"begin", begin, METH_O, "This span begins: its turns in this thread are noted. Returns whether `end` knows its thread."},
 	{"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL,
@@ -257,19 +208,38 @@ static struct PyModuleDef definition = {
 	.m_methods = methods,
 };
 
+/* Names, each kept for ever. */
+static const struct {
+	PyObject **name;
+	const char *text;
+} names[] = {
+	{&get_span_context, "get_span_context"},
+	{&turns_name, "_wakepath_turns"},
+	{&tid_key, "wakepath.tid"},
+	{&turns_key, "wakepath.turns"},
+	{&ready_key, "wakepath.ready"},
+	{&attributes_name, "_attributes"},
+	{&dictionary_name, "_dict"},
+	{&most_name, "maxlen"},
+	{&longest_name, "max_value_len"},
+	{&context_name, "_context"},
+	{&get_name, "get"},
+	{&loop_name, "_loop"},
+	{&time_name, "time"},
+	{&when_name, "_when"},
+	{&call_soon_name, "_call_soon"},
+	{&ready_name, "_ready"},
+	{&append_name, "append"},
+};
+
 PyMODINIT_FUNC PyInit__record(void)
 {
 	span_key = Py_None;
 	Py_INCREF(span_key);
-	get_span_context = PyUnicode_InternFromString("get_span_context");
-	turns_name = PyUnicode_InternFromString("_wakepath_turns");
-	tid_key = PyUnicode_InternFromString("wakepath.tid");
-	turns_key = PyUnicode_InternFromString("wakepath.turns");
-	attributes_name = PyUnicode_InternFromString("_attributes");
-	dictionary_name = PyUnicode_InternFromString("_dict");
-	most_name = PyUnicode_InternFromString("maxlen");
-	longest_name = PyUnicode_InternFromString("max_value_len");
-	if (!get_span_context || !turns_name || !tid_key || !turns_key || !attributes_name || !dictionary_name || !most_name || !longest_name || PyType_Ready(&turns_type) < 0 || pthread_atfork(NULL, NULL, forked))
+	for (size_t at = 0; at < sizeof names / sizeof *names; at++)
+		if (!(*names[at].name = PyUnicode_InternFromString(names[at].text)))
+			return NULL;
+	if (PyType_Ready(&turns_type) < 0 || PyType_Ready(&note_type) < 0 || PyType_Ready(&outer_type) < 0 || pthread_atfork(NULL, NULL, forked))
 		return NULL;
 	return PyModule_Create(&definition);
 }

@@ -63,31 +63,55 @@ def install():
         return
     variable = runtime._current_context
     _record.use_key(_SPAN_KEY)
+    _record.follow_variable(variable)
     otel._RUNTIME_CONTEXT = FollowedContext(variable)
-    _follow_callbacks(variable)
-    _follow_to_thread(variable)
+    _follow_callbacks()
+    _follow_scheduling()
+    _follow_to_thread()
     _follow_eager_tasks(variable)
-    _follow_uvloop(variable)
+    _follow_uvloop()
     turns_of_span.install(_record)
 
 
-def _follow_callbacks(variable):
+def _follow_callbacks():
     """Callbacks of asyncio's own loops: each runs in the context of its handle."""
-    run = asyncio.events.Handle._run
-    enter, leave, current = _record.enter, _record.leave, variable.get
+    handle = asyncio.events.Handle
+    _record.follow_handles(handle, asyncio.events.TimerHandle)
+    run, enter, leave = handle._run, _record.enter_callback, _record.leave_callback
 
     @functools.wraps(run)
     def run_followed(self):
-        depth = enter(self._context.get(variable))
+        outer = enter(self)
         try:
             return run(self)
         finally:
-            leave(depth, current(None))
+            leave(outer)
 
-    asyncio.events.Handle._run = run_followed
+    handle._run = run_followed
 
 
-def _follow_to_thread(variable):
+def _follow_scheduling():
+    """Why callbacks became ready: what asyncio's own loops schedule, where they do it as all known versions."""
+    events, base, selector = asyncio.events, asyncio.base_events.BaseEventLoop, asyncio.selector_events.BaseSelectorEventLoop
+    safe = getattr(events, "_ThreadSafeHandle", None)
+    names = ("events", "Handle", "_source_traceback", "_ready", "append")
+    if not (
+        _names(base._call_soon) == names
+        and "_call_soon" in _names(base.call_soon)
+        and ("_call_soon" if safe is None else "_ThreadSafeHandle") in _names(base.call_soon_threadsafe)
+    ):
+        return
+    base._call_soon = _record.follow_loops(base, selector)
+    if safe is not None:
+        events._ThreadSafeHandle = _record.follow_safe_handle(safe)
+
+
+def _names(function):
+    """The names in a function's code, apart from its own variables."""
+    return getattr(getattr(function, "__code__", None), "co_names", ())
+
+
+def _follow_to_thread():
     """Functions of `asyncio.to_thread`, which run in a copy of the caller's context."""
     if not hasattr(asyncio, "to_thread"):
         return
@@ -95,17 +119,9 @@ def _follow_to_thread(variable):
 
     @functools.wraps(to_thread)
     async def to_thread_followed(function, /, *arguments, **options):
-        return await to_thread(_call_followed, variable, function, arguments, options)
+        return await to_thread(_record.call, None, function, *arguments, **options)
 
     asyncio.to_thread = asyncio.threads.to_thread = to_thread_followed
-
-
-def _call_followed(variable, function, arguments, options):
-    depth = _record.enter(variable.get(None))
-    try:
-        return function(*arguments, **options)
-    finally:
-        _record.leave(depth, None)
 
 
 def _follow_eager_tasks(variable):
@@ -131,29 +147,49 @@ def _follow_eager_tasks(variable):
     asyncio.eager_task_factory = asyncio.tasks.eager_task_factory = followed(asyncio.eager_task_factory)
 
 
-def _follow_uvloop(variable):
+def _follow_uvloop():
     """Callbacks that tasks and programs give to uvloop's loops, if the program ever loads uvloop."""
     try:
         import wrapt
     except ImportError:
         return
 
+    def soon(loop):
+        return _record.note_scheduled(loop)
+
+    def later(loop, delay):
+        return _record.note_timer(delay)
+
+    def at(loop, when):
+        return _record.note_timer(when - loop.time())
+
+    def ready(loop, descriptor):
+        return _record.note_descriptor()
+
     @functools.partial(wrapt.register_post_import_hook, name="uvloop")
     def follow(uvloop):
-        for name, before in (("call_soon", 0), ("call_soon_threadsafe", 0), ("call_later", 1), ("call_at", 1)):
-            setattr(uvloop.Loop, name, _following(getattr(uvloop.Loop, name), variable, before))
+        for name, before, note in (
+            ("call_soon", 0, soon),
+            ("call_soon_threadsafe", 0, soon),
+            ("call_later", 1, later),
+            ("call_at", 1, at),
+            ("add_reader", 1, ready),
+            ("add_writer", 1, ready),
+        ):
+            setattr(uvloop.Loop, name, _following(getattr(uvloop.Loop, name), before, note))
 
 
-def _following(method, variable, before):
-    """A loop's method with a callback behind `before` other arguments."""
+def _following(method, before, note):
+    """A loop's method with a callback behind `before` other arguments, of which `note` makes a note."""
 
     @functools.wraps(method)
-    def schedule(self, *arguments, context=None):
-        if context is None:
-            context = contextvars.copy_context()
-        callback, rest = arguments[before], arguments[before + 1 :]
-        return method(
-            self, *arguments[:before], _call_followed, variable, callback, rest, {}, context=context
-        )
+    def schedule(self, *arguments, **options):
+        if len(arguments) > before:
+            try:
+                noted = note(self, *arguments[:before])
+            except Exception:  # The method says what is wrong with its arguments.
+                noted = None
+            arguments = (*arguments[:before], _record.call, noted, *arguments[before:])
+        return method(self, *arguments, **options)
 
     return schedule

@@ -78,3 +78,20 @@ fn at_every_instruction_of_a_library_that_is_loaded_late_the_record_is_whole_and
         }
     }
 }
+
+#[test]
+fn each_written_turn_has_its_word_and_the_longest_words_fit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for compiler in PROGRAMS {
+        if !has(compiler[0]) {
+            not_possible(&format!("no {} here", compiler[0]), "the turns are written by it");
+            continue;
+        }
+        let mut compile = Command::new(compiler[0]);
+        compile.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+        let language = if compiler[0].ends_with("++") { "c++" } else { "c" };
+        compile.args(["-o", "turns", "-x", language]).arg(plugin("c/tests/turns.c"));
+        succeeds(compile.current_dir(folder.path()));
+        assert_eq!(succeeds(Command::new("./turns").current_dir(folder.path())), "right\n");
+    }
+}

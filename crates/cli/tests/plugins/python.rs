@@ -100,3 +100,28 @@ fn with_python_a_span_gets_both_attributes_at_its_end_within_the_limits_of_its_p
     ];
     assert_eq!(succeeds(&mut command).lines().collect::<Vec<_>>(), expected);
 }
+
+/// Runs a program from the tests' folder with these arguments. Returns its stdout.
+#[track_caller]
+fn program(installed: &Installed, name: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new(installed.bin("python"));
+    command.arg(plugin("python/tests").join(name)).args(arguments).env("PYTHONPATH", installed.site());
+    succeeds(&mut command)
+}
+
+#[test]
+fn with_python_each_turn_of_a_span_has_the_planted_reason_for_which_it_became_ready() {
+    let Some(installed) = install("spans of Python say why their turns became ready", true) else { return };
+    for mode in ["plain", "debug", "safe", "uvloop"] {
+        let out = program(&installed, "ready.py", &[mode]);
+        println!("{mode}: {}", out.lines().last().expect("a line"));
+        assert!(out.lines().count() > 20, "{mode}: {out}");
+    }
+}
+
+#[test]
+fn with_python_handles_behave_as_without_the_plug_in() {
+    let Some(installed) = install("handles of asyncio behave as without the plug-in", true) else { return };
+    assert_eq!(program(&installed, "handles.py", &[]), "the same\n");
+    assert_eq!(program(&installed, "handles.py", &["other"]), "");
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The turns of ended spans, each with its word, for programs that plant reasons. Spans begin behind the plug-in's installation."""
+
+import time
+
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
+
+MS = 1_000_000
+
+
+class Kept(SpanProcessor):
+    """Ended spans, by name."""
+
+    def __init__(self):
+        self.spans = {}
+
+    def on_end(self, span):
+        self.spans[span.name] = span
+
+
+def provider_of(limits=SpanLimits()):
+    provider = TracerProvider(span_limits=limits)
+    provider.add_span_processor(kept)
+    return provider
+
+
+kept = Kept()
+tracers = []
+now = time.time_ns
+
+
+def begin(name):
+    if not tracers:
+        tracers.append(provider_of().get_tracer("ready"))
+    return tracers[0].start_as_current_span(name)
+
+
+class Turn:
+    def __init__(self, begun, ended, word):
+        self.begun, self.ended, self.word = begun, ended, word
+        self.kind = word[0]
+        tid, _, ns = word[1:].rpartition(":")
+        self.tid = int(tid) if tid else None
+        self.ns = int(ns) if ns else None
+        self.at = None if self.ns is None else begun - self.ns
+
+    def __repr__(self):
+        return f"{self.begun} to {self.ended}: {self.word}"
+
+
+def turns_of(name):
+    """A span's turns with their words; the words are missing if none is known."""
+    attributes = kept.spans[name].attributes
+    text = attributes["wakepath.turns"]
+    assert text.endswith("."), text
+    numbers = [int(number) for number in text[:-1].split()]
+    words = attributes.get("wakepath.ready", " ".join("-" * (len(numbers) // 2)) + ".")
+    assert words.endswith("."), words
+    words = words[:-1].split(" ")
+    assert len(words) == len(numbers) // 2, (text, words)
+    turns, at = [], numbers[0]
+    for gap, length, word in zip(numbers[1::2], numbers[2::2], words):
+        turns.append(Turn(at + gap, at + gap + length, word))
+        at += gap + length
+    return turns
+
+
+def turn_at(name, moment, own=True):
+    """The span's turn at a moment; if the span itself scheduled the turn in an earlier turn, that turn, and so on."""
+    turns = turns_of(name)
+    found = [turn for turn in turns if turn.begun <= moment <= turn.ended]
+    assert len(found) == 1, (name, moment, turns)
+    turn = found[0]
+    while own and turn.kind == "s":
+        earlier = [one for one in turns if one.begun <= turn.at <= one.ended and one is not turn]
+        if not earlier:
+            break
+        turn = earlier[0]
+    return turn
+
+
+def check(turn, kind, first, last, tid=None):
+    """The word has this kind, and its time is within these, to the microsecond by which two clocks are read."""
+    assert turn.kind == kind and turn.tid == tid, (turn, kind, tid)
+    assert first - 1000 <= turn.at <= last + 1000, (turn, first - turn.at, last - turn.at)
+
+
+def busy(ns):
+    until = now() + ns
+    while now() < until:
+        pass
