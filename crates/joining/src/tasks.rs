@@ -263,7 +263,7 @@ impl Walk<'_, '_> {
         match ready {
             _ if to.since(from) <= MAX_GAP_NS => self.thread(thread, place, None, None),
             Ready::Timer(ns) => {
-                let due = then(ns);
+                let due = self.woken(thread, then(ns), to);
                 let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
                 self.own(request, thread, place.until(due), kind, cause, Basis::Inferred(Rule::NotedReady));
                 self.thread(thread, place.since(due), None, None);
@@ -285,6 +285,12 @@ impl Walk<'_, '_> {
             }
             Ready::Unknown => self.looked(request, thread, place),
         }
+    }
+
+    /// The time at which the loop's thread wakes for a timer that was due: the kernel's time-out may be up to a millisecond later.
+    fn woken(&self, thread: ThreadIndex, due: Stamp<Reference>, to: Stamp<Reference>) -> Stamp<Reference> {
+        let mut at_due = self.joined.recorded.graph.state_intervals(thread).overlapping(due, due.plus(1));
+        at_due.find(|wait| is_blocked(wait) && wait.from < due).map_or(due, |wait| wait.to.clamp(due, to))
     }
 
     /// The time up to which the loop's thread, in a turn of a request, scheduled the next turn.
@@ -347,8 +353,14 @@ impl Walk<'_, '_> {
             return;
         }
         let waits = graph.state_intervals(thread).overlapping(from, to);
-        let last = waits.filter(|interval| is_blocked(interval) && interval.to <= to).last();
-        let found = last.filter(|last| self.turns_right_behind(request, thread, place, last.to));
+        let Some(last) = waits.filter(is_blocked).last() else {
+            // Within a callback: a span began or ended.
+            return match self.turns_right_behind(request, thread, place, from) {
+                true => self.thread(thread, place, None, None),
+                false => self.undecided(request, thread, place),
+            };
+        };
+        let found = Some(last).filter(|last| last.to <= to && self.turns_right_behind(request, thread, place, last.to));
         let window = |last: &StateInterval| Window { thread, from, to: last.to };
         let path = found.and_then(|last| {
             let rule = Rule::NextTurn;
@@ -379,7 +391,10 @@ impl Walk<'_, '_> {
             WorksFor::None | WorksFor::Unknown => false,
         };
         let worked = self.joined.work_of(thread, end, to);
-        to.since(end) <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
+        let behind = self.joined.recorded.graph.state_intervals(thread).overlapping(end, to);
+        let ran = behind.filter(|interval| matches!(interval.state, ThreadState::Running { .. }));
+        let ran: u64 = ran.map(|interval| interval.to.min(to).since(interval.from.max(end))).sum();
+        ran <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
     }
 
     /// Adds a wait of a request's task, ended by code in `by`. Returns the place below it.
