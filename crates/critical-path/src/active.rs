@@ -1,17 +1,21 @@
 //! The active path: each wait is replaced by its waker's activity.
 
+use foldhash::HashMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Call;
-use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
+use wakepath_wait_graph::{
+    Bookmarks, Graph, Occupant, StateInterval, ThreadIndex, ThreadState, Wait as GraphWait,
+};
 
 use crate::early_end::EarlyEnd;
 use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces, taken_for_work};
 use crate::own_segments::own_segments;
+use crate::periodic_ticks::PeriodicTicks;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
-use crate::timeouts::{EndingWait, JoinedWaits, Timeouts};
+use crate::timeouts::{EarlyWait, EndingWait, JoinedWaits, Timeouts, is_event_loop};
 use crate::{
     Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Unjoined, Via, Wait, Window,
 };
@@ -45,9 +49,21 @@ pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs
     let followed = vec![(Stamp::MIN, Stamp::MIN); threads];
     let waited = vec![None; threads];
     let (tiles, todo) = (Tiles::default(), Vec::new());
-    let (joined, unjoined) = Default::default();
-    let mut walk =
-        Walk { graph, bookmarks, tiles, todo, timeouts, hand_overs, followed, waited, joined, unjoined };
+    let (joined, unjoined, ticks) = Default::default();
+    let mut walk = Walk {
+        graph,
+        window,
+        bookmarks,
+        tiles,
+        todo,
+        timeouts,
+        hand_overs,
+        followed,
+        waited,
+        ticks,
+        joined,
+        unjoined,
+    };
     let to = window.to.max(window.from);
     if let Some(whole) = walk.begin(Position::of(&window), window.from, to) {
         walk.todo.push(Task::Follow(whole));
@@ -72,6 +88,7 @@ pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs
 
 struct Walk<'a> {
     graph: &'a Graph,
+    window: Window,
     bookmarks: Bookmarks<'a>,
     tiles: Tiles,
     /// The tasks for the rest of the window, the next task last.
@@ -83,6 +100,8 @@ struct Walk<'a> {
     followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
     /// The beginning of each thread's last wait on the path.
     waited: Vec<Option<Stamp<Reference>>>,
+    /// The ticks of the threads of which a time-out in an event loop was met.
+    ticks: HashMap<ThreadIndex, PeriodicTicks>,
     joined: JoinedSum,
     unjoined: Unjoined,
 }
@@ -161,10 +180,16 @@ impl Walk<'_> {
                 if let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
                     && (may_join || matches!(end, EarlyEnd::Ticker(_)))
                 {
-                    follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
-                    let ending = follow.joint.and_then(|joint| {
-                        joint.ending_wait(graph, intervals, index, end, position.depth > 0)
-                    });
+                    let ticks = match may_join && is_event_loop(&wait) {
+                        true => self.ticks.entry(position.thread).or_insert_with(|| {
+                            PeriodicTicks::of(graph, position.thread, &self.window)
+                        }),
+                        false => PeriodicTicks::NONE,
+                    };
+                    let tick = ticks.at(index);
+                    let early =
+                        EarlyWait { thread: position.thread, index, end, to: follow.to, nested: position.depth > 0 };
+                    let ending = early.ending(graph, ticks, &mut follow.joint);
                     let (ns, ticked) = (to.since(from), matches!(end, EarlyEnd::Ticker(_)));
                     if let Some(ending) = ending.filter(|ending| may_join && self.timeouts.join(ending)) {
                         let EndingWait { interval, wait, trust, .. } = ending;
@@ -179,12 +204,13 @@ impl Walk<'_> {
                         // above waited for something else than this thread's time-out.
                         let nested =
                             may_join && ending.is_some_and(|ending| ending.in_slices) && position.depth > 0;
+                        let joint_index = tick.map_or(index, |tick| tick.next);
                         let is_doubtful = |joint: JoinedWaits| {
-                            nested
-                                || (may_join && joint.is_end_hidden(index))
+                            (may_join && joint.is_end_hidden(joint_index))
                                 || (ticked && joint.go_on_after(index))
                         };
-                        if follow.joint.is_some_and(is_doubtful) {
+                        let lost = tick.is_some_and(|tick| tick.lost);
+                        if nested || lost || follow.joint.is_some_and(is_doubtful) {
                             explained.position.trust = Trust::Doubtful;
                         }
                     }
