@@ -181,14 +181,20 @@ impl Walk<'_> {
                     && (may_join || matches!(end, EarlyEnd::Ticker(_)))
                 {
                     let ticks = match may_join && is_event_loop(&wait) {
-                        true => self.ticks.entry(position.thread).or_insert_with(|| {
-                            PeriodicTicks::of(graph, position.thread, &self.window)
-                        }),
+                        true => self
+                            .ticks
+                            .entry(position.thread)
+                            .or_insert_with(|| PeriodicTicks::of(graph, position.thread, &self.window)),
                         false => PeriodicTicks::NONE,
                     };
                     let tick = ticks.at(index);
-                    let early =
-                        EarlyWait { thread: position.thread, index, end, to: follow.to, nested: position.depth > 0 };
+                    let early = EarlyWait {
+                        thread: position.thread,
+                        index,
+                        end,
+                        to: follow.to,
+                        nested: position.depth > 0,
+                    };
                     let ending = early.ending(graph, ticks, &mut follow.joint);
                     let (ns, ticked) = (to.since(from), matches!(end, EarlyEnd::Ticker(_)));
                     if let Some(ending) = ending.filter(|ending| may_join && self.timeouts.join(ending)) {

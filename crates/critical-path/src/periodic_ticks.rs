@@ -128,7 +128,8 @@ fn time_outs(graph: &Graph, intervals: StateIntervals<'_>, window: &Window) -> B
         if let (ThreadState::Unknown(_), Some((_, time_out))) = (interval.state, &mut open) {
             time_out.lost = true;
         }
-        let Some(wait) = graph.wait(&interval).filter(|wait| wait.state != Some(BlockedState::Stopped)) else {
+        let Some(wait) = graph.wait(&interval).filter(|wait| wait.state != Some(BlockedState::Stopped))
+        else {
             continue;
         };
         let set = set_of(&wait);
@@ -162,8 +163,9 @@ struct Grid {
     period: u64,
     /// Places among the time-outs.
     places: Vec<usize>,
-    /// A point has no time-out: another event ended the wait then, or the thread did something else.
-    missed: bool,
+    /// Other time-outs lie between, or a point has none: another event ended the wait then, or the thread did something else. Or it is one of several
+    /// grids that were tried.
+    mixed: bool,
 }
 
 impl Loop<'_> {
@@ -173,7 +175,7 @@ impl Loop<'_> {
         let mut first = 0;
         while first < self.time_outs.len() {
             let grids = (1..=NEIGHBOURS).flat_map(|next| [(next, 1), (next, 2)]);
-            let grids = grids.filter_map(|(next, points)| self.grid(first, first + next, points));
+            let grids = grids.filter_map(|(next, points)| self.grid(first, next, points));
             // The first one of the best.
             let best = grids
                 .map(|grid| (self.is_of_ticks(&grid), grid.places.len(), grid))
@@ -195,19 +197,21 @@ impl Loop<'_> {
         }
     }
 
-    /// The grid of the time-outs at the places `first` and `second`, which are so many `points` apart, up to the first that it does not explain.
-    fn grid(&self, first: usize, second: usize, points: u64) -> Option<Grid> {
+    /// The grid of the time-out at the place `first`, which has so many `points` up to the time-out `next` places behind it. It ends before the first point
+    /// that it does not explain.
+    fn grid(&self, first: usize, next: usize, points: u64) -> Option<Grid> {
         let begin = self.time_outs[first];
-        let period = self.time_outs.get(second)?.at.ns().checked_sub(begin.set_again.ns())? / points;
+        let second = self.time_outs.get(first + next)?;
+        let period = second.at.ns().checked_sub(begin.set_again.ns())? / points;
         let tolerance = tolerance(period);
         // A grid with less than four times the room for chance is none.
         if tolerance > period / 8 {
             return None;
         }
-        let mut grid = Grid { period, places: vec![first], missed: false };
+        let mut grid = Grid { period, places: vec![first], mixed: (next, points) != (1, 1) };
         // When the last tick came and its timer was set again.
         let (mut from, mut to) = (begin.at.ns(), begin.set_again.ns());
-        let mut place = first + 1;
+        let (mut before, mut place) = (first, first + 1);
         let mut has_missed = false;
         while to - from <= period / 4 {
             (from, to) = (from + period, to + period);
@@ -217,7 +221,8 @@ impl Loop<'_> {
             }
             if let Some(end) = self.time_outs.get(place).filter(|end| end.at.ns() <= due.1) {
                 grid.places.push(place);
-                grid.missed |= has_missed;
+                grid.mixed |= has_missed || place - before > 1;
+                before = place;
                 (from, to) = (end.at.ns(), end.set_again.ns());
                 place += 1;
                 has_missed = false;
@@ -246,17 +251,16 @@ impl Loop<'_> {
         let lengths = || ends().filter_map(|end| end.waited);
         let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
         let tolerance = tolerance(grid.period);
-        self.chance(grid) <= CHANCE
+        Self::chance(grid) <= CHANCE
             && longest - shortest > tolerance
             // A program that acts behind most of these ends polls.
             && ends().filter(|end| end.quiet).count() * 2 > grid.places.len()
     }
 
-    /// The chance that time-outs without a tick make this grid: two set the period, and each of the others meets its point, or one of two where some are missed.
-    /// With other time-outs or missed points, this is the best of several grids.
-    fn chance(&self, grid: &Grid) -> f64 {
-        let mixed = grid.missed || grid.places.windows(2).any(|pair| pair[1] != pair[0] + 1);
-        let (points, grids) = if mixed { (2.0, 2.0 * NEIGHBOURS as f64) } else { (1.0, 1.0) };
+    /// The chance that time-outs without a tick make this grid: two set the period, and each of the others meets its point. In a mixed grid it
+    /// meets one of two, and this is the best of several grids.
+    fn chance(grid: &Grid) -> f64 {
+        let (points, grids) = if grid.mixed { (2.0, 2.0 * NEIGHBOURS as f64) } else { (1.0, 1.0) };
         let room = points * 2.0 * tolerance(grid.period) as f64 / grid.period as f64;
         grid.places.iter().skip(2).fold(grids, |chance, _| chance * room)
     }

@@ -370,9 +370,7 @@ impl JoinedWaits {
         let interval = intervals.get(self.last).filter(|_| index < self.last)?;
         let wait = graph.wait(&interval)?;
         // An event loop's single time-out is its own timer.
-        let own_timer = end == EarlyEnd::TimeOut
-            && !is_quiet(2)
-            && is_event_loop(&wait);
+        let own_timer = end == EarlyEnd::TimeOut && !is_quiet(2) && is_event_loop(&wait);
         (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
     }
 }
