@@ -4,6 +4,7 @@
 # ask: record -- redis-cli -p $port $command
 # who: redis-server
 # says: running
+# json: rows code=process what~redis-server
 # json: contributors kind=running comm=redis-server
 port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
 redis-server --port "$port" --dir "$PWD" --save '' --enable-debug-command yes &
