@@ -3,15 +3,15 @@
 //! An event loop sleeps until its next timer. In some loops a timer comes back at a fixed period and finds nothing to do: redis-benchmark's every
 //! 250 ms, redis-server's and uvicorn's every 100 ms. Such a tick ends a wait, the thread does nothing for others, and goes back to the
 //! same set. The program's own timer (`asyncio.sleep(0.3)` before a read) ends a wait in the same way, and the thread did wait for it. Three
-//! facts together tell a tick from it:
+//! facts together show a tick:
 //!
 //! - The ends keep a phase: each comes a period after the thread had set the timer again, behind the last one.
 //! - The tick ends any wait at its time: no wait for the set lasts past a point in this grid.
 //! - The lengths differ, since other events ended waits in between. An own timer begins with its wait, so its waits have equal lengths.
 //!
 //! ```text
-//! waits for a set   |-----e|---e|--T|--------e|-------T|--e|---------T|     e: an event ends it, T: a time-out
-//! the grid                         ^                  ^               ^
+//! waits for a set   |-----e|---e|--T|--------e|-------T|--e|-------------T|     e: an event ends it, T: a time-out
+//! the grid                         ^                  ^                  ^
 //! ```
 //!
 //! An idle loop, in which each wait lasts a period, has no tick by this rule. A few time-outs of own timers may be on a grid by chance, so most of the
@@ -26,17 +26,17 @@ use wakepath_wait_graph::{Graph, StateIntervals, ThreadIndex, ThreadState, Wait}
 use crate::Window;
 use crate::early_end::{may_go_on, timed_out};
 
-/// The state intervals before the window, and behind it, in which ticks are looked for too.
-const AROUND: usize = 2048;
+/// The state intervals before the window, and as many behind it, in which ticks are looked for too.
+const MAX_STATES_AROUND: usize = 2048;
 
-/// The time-outs behind the first one among which its next tick is looked for.
-const NEIGHBOURS: usize = 4;
+/// The time-outs behind a grid's first one among which its second is looked for.
+const MAX_NEIGHBOURS: usize = 4;
 
 /// The chance that time-outs without a tick make a grid, at most.
-const CHANCE: f64 = 1.0 / 16.0;
+const MAX_CHANCE: f64 = 1.0 / 16.0;
 
-/// Shorter grids than this are given up one by one; longer ones without a tick as a whole, so that the cost stays linear.
-const SHORT: usize = 8;
+/// The time-outs on a grid without a tick from which on all are passed over, so that the cost stays linear.
+const MIN_LONG_GRID: usize = 8;
 
 /// The deviation of an end from its point that still counts, ns. Time-outs of `epoll_wait` are whole milliseconds, and loops round up: 1 ms. The
 /// kernel adds up to 0.1% (0.5% for a nice thread), and the thread may wait for a CPU: 2%.
@@ -119,8 +119,8 @@ struct TimeOut {
 
 /// The time-outs of a thread's event loops, by set and in time order.
 fn time_outs(graph: &Graph, intervals: StateIntervals<'_>, window: &Window) -> BTreeMap<Set, Vec<TimeOut>> {
-    let first = intervals.find(window.from).saturating_sub(AROUND);
-    let last = intervals.find(window.to).saturating_add(AROUND);
+    let first = intervals.find(window.from).saturating_sub(MAX_STATES_AROUND);
+    let last = intervals.find(window.to).saturating_add(MAX_STATES_AROUND);
     let mut found: BTreeMap<Set, Vec<TimeOut>> = BTreeMap::new();
     let mut open: Option<(Set, TimeOut)> = None;
     for index in first..=last {
@@ -174,7 +174,7 @@ impl Loop<'_> {
         let (mut on_grids, mut quiet) = (0, Vec::new());
         let mut first = 0;
         while first < self.time_outs.len() {
-            let grids = (1..=NEIGHBOURS).flat_map(|next| [(next, 1), (next, 2)]);
+            let grids = (1..=MAX_NEIGHBOURS).flat_map(|next| [(next, 1), (next, 2)]);
             let grids = grids.filter_map(|(next, points)| self.grid(first, next, points));
             // The first one of the best.
             let best = grids
@@ -190,7 +190,7 @@ impl Loop<'_> {
                 quiet.extend(ends.map(|end| PeriodicTick { wait: end.wait, next: end.next, lost: end.lost }));
             }
             let last = grid.places.last().copied().unwrap_or(first);
-            first = if is_of_ticks || length >= SHORT { last + 1 } else { first + 1 };
+            first = if is_of_ticks || length >= MIN_LONG_GRID { last + 1 } else { first + 1 };
         }
         if on_grids * 2 > self.time_outs.len() {
             ticks.extend(quiet);
@@ -251,7 +251,7 @@ impl Loop<'_> {
         let lengths = || ends().filter_map(|end| end.waited);
         let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
         let tolerance = tolerance(grid.period);
-        Self::chance(grid) <= CHANCE
+        Self::chance(grid) <= MAX_CHANCE
             && longest - shortest > tolerance
             // A program that acts behind most of these ends polls.
             && ends().filter(|end| end.quiet).count() * 2 > grid.places.len()
@@ -260,7 +260,7 @@ impl Loop<'_> {
     /// The chance that time-outs without a tick make this grid: two set the period, and each of the others meets its point. In a mixed grid it
     /// meets one of two, and this is the best of several grids.
     fn chance(grid: &Grid) -> f64 {
-        let (points, grids) = if grid.mixed { (2.0, 2.0 * NEIGHBOURS as f64) } else { (1.0, 1.0) };
+        let (points, grids) = if grid.mixed { (2.0, 2.0 * MAX_NEIGHBOURS as f64) } else { (1.0, 1.0) };
         let room = points * 2.0 * tolerance(grid.period) as f64 / grid.period as f64;
         grid.places.iter().skip(2).fold(grids, |chance, _| chance * room)
     }

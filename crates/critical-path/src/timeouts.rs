@@ -320,8 +320,8 @@ impl JoinedWaits {
                 found.ended = awaited.trust(graph, thread, &last_wait);
                 found.series.ender = Some(ticker);
             }
-            Some(EarlyEnd::TimeOut | EarlyEnd::PeriodicTick) => found.given_up = true,
-            Some(EarlyEnd::Signal) | None => {}
+            Some(EarlyEnd::TimeOut) => found.given_up = true,
+            Some(EarlyEnd::Signal | EarlyEnd::PeriodicTick) | None => {}
         }
         found.hidden = if lost { found.last + 1 } else { found.hidden };
         Some(found)
