@@ -20,18 +20,39 @@ static double seconds(clockid_t clock)
 	clock_gettime(clock, &now);
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
+/* How long the thread was in queues for a CPU: the second number in its schedstat, ns. */
+static double queued(int schedstat)
+{
+	char text[96] = "";
+	unsigned long long ran, waited = 0;
+	pread(schedstat, text, sizeof(text) - 1, 0);
+	sscanf(text, "%llu %llu", &ran, &waited);
+	return waited / 1e9;
+}
+/* How long the thread was blocked: neither on a CPU nor in a queue for one. Read again if it lost its CPU meanwhile. */
+static double blocked(int schedstat)
+{
+	double before, now, ran;
+	do {
+		before = queued(schedstat);
+		now = seconds(CLOCK_MONOTONIC);
+		ran = seconds(CLOCK_THREAD_CPUTIME_ID);
+	} while (queued(schedstat) != before);
+	return now - ran - before;
+}
 static void *sync_all(void *unused)
 {
 	static char block[1 << 20];
 	uint64_t one = 1;
 	pthread_setname_np(pthread_self(), "writer");
+	int schedstat = open("/proc/thread-self/schedstat", O_RDONLY);
 	double synced = 0;
 	for (int i = 0; i < 60; i++) {
 		write(file, block, sizeof(block));
-		double began = seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID);
+		double before = blocked(schedstat);
 		if (!twin)
 			fdatasync(file);
-		synced += seconds(CLOCK_MONOTONIC) - seconds(CLOCK_THREAD_CPUTIME_ID) - began;
+		synced += blocked(schedstat) - before;
 	}
 	FILE *planted = fopen(getenv("PLANTED"), "a");
 	fprintf(planted, "long %f\ntwin %f\n", synced, twin ? 0 : synced);

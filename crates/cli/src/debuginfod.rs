@@ -1,11 +1,14 @@
 //! `--debuginfod`: stripped code's names from servers, by build id. Without the option nothing is asked.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use wakepath_debuginfod::{Limits, NoServers, Progress, Servers, URLS_VARIABLE, directory};
 use wakepath_engine::Recorded;
+use wakepath_report::text;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -26,6 +29,8 @@ pub struct DebuginfodArguments {
 /// The servers for the names in an answer's code, if any.
 pub struct CodeSources {
     servers: Option<Arc<Servers>>,
+    /// The files in which shown code has no name.
+    nameless: RefCell<BTreeSet<Vec<u8>>>,
 }
 
 impl DebuginfodArguments {
@@ -38,7 +43,7 @@ impl DebuginfodArguments {
         output: &Output,
         is_stopped: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<CodeSources, Failure> {
-        let Some(given) = &self.debuginfod else { return Ok(CodeSources { servers: None }) };
+        let Some(given) = &self.debuginfod else { return Ok(CodeSources::new(None)) };
         let urls = given.clone().or_else(|| std::env::var(URLS_VARIABLE).ok()).unwrap_or_default();
         let shown = Mutex::new(None::<Instant>);
         let output = output.clone();
@@ -60,7 +65,7 @@ impl DebuginfodArguments {
         let folder = directory().ok_or(NoServers::Cache).map_err(failure)?;
         let servers =
             Servers::new(&urls, folder, Limits::from_environment(), Box::new(watch)).map_err(failure)?;
-        Ok(CodeSources { servers: Some(Arc::new(servers)) })
+        Ok(CodeSources::new(Some(Arc::new(servers))))
     }
 }
 
@@ -90,6 +95,10 @@ fn failure(error: NoServers) -> Failure {
 }
 
 impl CodeSources {
+    fn new(servers: Option<Arc<Servers>>) -> Self {
+        Self { servers, nameless: RefCell::default() }
+    }
+
     /// Lets a recording's code be named by the servers.
     pub fn serve(&self, recorded: &mut Recorded) {
         if let Some(servers) = &self.servers {
@@ -97,11 +106,29 @@ impl CodeSources {
         }
     }
 
-    /// Prints after an answer what kept names away: the servers' troubles. Without the option, the files for which
-    /// servers may have names, unless a script reads the answer.
-    pub fn report(&self, recorded: &Recorded, is_for_scripts: bool, output: &Output) {
+    /// Whether servers are asked.
+    #[cfg(feature = "collect")]
+    pub fn ask_servers(&self) -> bool {
+        self.servers.is_some()
+    }
+
+    /// Notes which files have code without a name in an answer's text, and returns the text.
+    pub fn shown(&self, recorded: &Recorded, text: String) -> String {
+        self.note(recorded.debug_files.nameless(), &text);
+        text
+    }
+
+    fn note(&self, files: Vec<Vec<u8>>, text: &str) {
+        let shown = files.into_iter().filter(|file| text::is_shown_nameless(text, file));
+        self.nameless.borrow_mut().extend(shown);
+    }
+
+    /// Prints after an answer what kept names away: the servers' troubles. Without the option, the files in the answer's text for which
+    /// servers may have names.
+    pub fn report(&self, output: &Output) {
         let Some(servers) = &self.servers else {
-            let text = hint(&recorded.debug_files.nameless()).filter(|_| !is_for_scripts);
+            let files: Vec<_> = self.nameless.borrow().iter().cloned().collect();
+            let text = hint(&files);
             return text.iter().for_each(|text| output.complain("note", text));
         };
         servers.troubles().iter().for_each(|trouble| output.complain("warning", &trouble.to_string()));
@@ -136,6 +163,26 @@ mod tests {
         assert_eq!(text(&["a"]), Some(format!("a has {rest}")));
         assert_eq!(text(&["a", "b", "c"]), Some(format!("a, b and c have {rest}")));
         assert_eq!(text(&["a", "b", "c", "d"]), Some(format!("a, b, c and 1 more have {rest}")));
+    }
+
+    #[test]
+    fn the_note_names_a_file_only_where_a_shown_line_has_no_name() {
+        let noted = |text: &str| {
+            let sources = CodeSources::new(None);
+            sources.note(vec![b"shop".to_vec(), b"till".to_vec()], text);
+            let files: Vec<_> = sources.nameless.borrow().iter().cloned().collect();
+            hint(&files)
+        };
+        let rest = "has no symbols here; wakepath path --debuginfod asks servers for them by build id";
+        assert_eq!(noted("98% waiting for shop (12)\n    8 of 8 samples in pack_items (shop)"), None);
+        let unnamed = "8 of 8 samples in shop (no symbols; its debug package has them)";
+        assert_eq!(noted(unnamed), Some(format!("shop {rest}")));
+        // An answer in several texts has them all.
+        let sources = CodeSources::new(None);
+        ["in till (cannot be read here)", "running", unnamed]
+            .iter()
+            .for_each(|text| sources.note(vec![b"shop".to_vec(), b"till".to_vec()], text));
+        assert_eq!(sources.nameless.borrow().len(), 2);
     }
 
     #[test]

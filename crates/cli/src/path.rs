@@ -11,7 +11,7 @@ use wakepath_engine::{
 };
 use wakepath_report::{json, problem, text};
 
-use crate::debuginfod::DebuginfodArguments;
+use crate::debuginfod::{CodeSources, DebuginfodArguments};
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
 use crate::help;
@@ -188,16 +188,16 @@ pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failu
         let (input, mut recorded, target) = read_calls(Input { recordings }, target.as_deref())?;
         sources.serve(&mut recorded);
         let traced = spans_beside(&recorded, &input, &files)?;
-        let code = run_calls(&recorded, traced.as_ref(), target, arguments, output)?;
-        sources.report(&recorded, arguments.view.view() == View::Json, output);
+        let code = run_calls(&recorded, traced.as_ref(), target, (arguments, &sources), output)?;
+        sources.report(output);
         return Ok(code);
     }
     let mut recorded = arguments.input.read()?;
     sources.serve(&mut recorded);
     let query = arguments.window.query(arguments.algorithm());
-    let asked = Asked { input: &arguments.input, is_made: false };
+    let asked = Asked { input: &arguments.input, is_made: false, sources: &sources };
     let doubtful = answer(&recorded, &query, arguments.view.view(), asked, output)?;
-    sources.report(&recorded, arguments.view.view() == View::Json, output);
+    sources.report(output);
     Ok(exit_code::for_answer(doubtful, arguments.strict))
 }
 
@@ -244,7 +244,7 @@ fn run_calls(
     recorded: &Recorded,
     traced: Option<&Traced>,
     target: Option<&str>,
-    arguments: &PathArguments,
+    (arguments, sources): (&PathArguments, &CodeSources),
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let WindowArguments { peak, above, slowest, host, .. } = &arguments.window;
@@ -276,8 +276,13 @@ fn run_calls(
             warn(&answer.head, output);
             output.write(|out| json::calls(&answer, out))?;
         }
-        View::Tree => output.text(&text::merged(&answer, output.layout()))?,
-        _ => output.text(&text::calls(&answer, output.layout()))?,
+        view => {
+            let text = match view {
+                View::Tree => text::merged(&answer, output.layout()),
+                _ => text::calls(&answer, output.layout()),
+            };
+            output.text(&sources.shown(recorded, text))?;
+        }
     }
     Ok(exit_code::for_answer(is_doubtful(&answer.head), arguments.strict))
 }
@@ -289,6 +294,8 @@ pub struct Asked<'a> {
     pub input: &'a Input,
     /// The recording was just made, so the answer says where it is.
     pub is_made: bool,
+    /// Notes the names that the answer lacks.
+    pub sources: &'a CodeSources,
 }
 
 /// Computes and prints the answer, and returns whether losses or problems affect it.
@@ -305,12 +312,12 @@ pub fn answer(
     Ok(match &answer {
         Answer::Paths(paths) => {
             for (i, path) in paths.iter().enumerate() {
-                print_path(path, view, i > 0, (source, &words), output)?;
+                print_path(path, view, i > 0, (source, &words, asked.sources), output)?;
             }
             paths.iter().any(|path| is_doubtful(&path.head))
         }
         Answer::Overview(overview) => {
-            print_overview(overview, view, (source, &words), output)?;
+            print_overview(overview, view, (source, &words, asked.sources), output)?;
             is_doubtful(&overview.head)
         }
     })
@@ -321,7 +328,7 @@ fn print_path(
     path: &PathAnswer,
     view: View,
     not_first: bool,
-    (source, words): (text::Source<'_>, &[String]),
+    (source, words, sources): (text::Source<'_>, &[String], &CodeSources),
     output: &Output,
 ) -> Result<(), Failure> {
     let layout = output.layout();
@@ -337,7 +344,7 @@ fn print_path(
         View::Segments => text::segments(path, layout),
         View::Explain => text::explain(path, layout),
     };
-    output.text(&format!("{separator}{text}"))?;
+    output.text(&sources.shown(path.recorded, format!("{separator}{text}")))?;
     // The other views show the warnings themselves.
     if matches!(view, View::Tree | View::Segments) {
         warn(&path.head, output);
@@ -348,14 +355,15 @@ fn print_path(
 fn print_overview(
     overview: &Overview,
     view: View,
-    (source, words): (text::Source<'_>, &[String]),
+    (source, words, sources): (text::Source<'_>, &[String], &CodeSources),
     output: &Output,
 ) -> Result<(), Failure> {
     if view == View::Json {
         output.write(|out| json::overview(overview, words, out))?;
         warn(&overview.head, output);
     } else {
-        output.text(&text::overview(overview, source, output.layout()))?;
+        let text = text::overview(overview, source, output.layout());
+        output.text(&sources.shown(overview.recorded, text))?;
     }
     Ok(())
 }

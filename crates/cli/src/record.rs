@@ -375,11 +375,13 @@ fn answer(
         &recorded,
         &PathQuery::default(),
         view,
-        path::Asked { input: &input, is_made: true },
+        path::Asked { input: &input, is_made: true, sources },
         output,
     )?;
     // The first screen is short; `path` says where servers may have names.
-    sources.report(&recorded, true, output);
+    if sources.ask_servers() {
+        sources.report(output);
+    }
     Ok(())
 }
 

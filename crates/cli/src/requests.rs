@@ -114,7 +114,7 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     sources.serve(&mut recorded);
     let recorded = recorded;
     let code = answer(arguments, (&input, &traced, &recorded), &sources, output)?;
-    sources.report(&recorded, arguments.json, output);
+    sources.report(output);
     Ok(code)
 }
 
@@ -138,7 +138,8 @@ fn answer(
             let answer = request(joined, which, Algorithm::default());
             let json = |answer: &_, out: &mut dyn io::Write| json::request(answer, named, out);
             output.answer(&answer, arguments.json, json, |answer, layout| {
-                text::request(answer, text::Source::Read(&of_recording), &argument, layout)
+                let text = text::request(answer, text::Source::Read(&of_recording), &argument, layout);
+                sources.shown(recorded, text)
             })?;
             export.add(answer);
         }
@@ -242,7 +243,7 @@ fn explain_group(
     let argument = arguments.argument();
     let json = |answer: &_, out: &mut dyn io::Write| json::request_group(answer, named, out);
     output.answer(&answer, arguments.json, json, |answer, layout| {
-        text::request_group(answer, arguments.tree, &argument, layout)
+        sources.shown(joined.recorded, text::request_group(answer, arguments.tree, &argument, layout))
     })?;
     Ok(ExitCode::SUCCESS)
 }

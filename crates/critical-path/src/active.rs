@@ -1,17 +1,21 @@
 //! The active path: each wait is replaced by its waker's activity.
 
+use foldhash::HashMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Call;
-use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
+use wakepath_wait_graph::{
+    Bookmarks, Graph, Occupant, StateInterval, ThreadIndex, ThreadState, Wait as GraphWait,
+};
 
 use crate::early_end::EarlyEnd;
 use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces, taken_for_work};
 use crate::own_segments::own_segments;
+use crate::periodic_ticks::PeriodicTicks;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
-use crate::timeouts::{EndingWait, JoinedWaits, Timeouts};
+use crate::timeouts::{EarlyWait, EndingWait, JoinedWaits, Timeouts, is_event_loop};
 use crate::{Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Unjoined, Via, Wait, Window};
 
 /// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by its
@@ -38,12 +42,12 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
 
 /// The active path of a window, with a choice about time-outs, and with knowledge about handed-over work.
 pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs: &dyn HandOvers) -> Path {
-    let mut walk = Walk::new(graph, timeouts, hand_overs);
+    let mut walk = Walk::new(graph, window, timeouts, hand_overs);
     let to = window.to.max(window.from);
     if let Some(whole) = walk.begin(Position::of(&window), window.from, to) {
         walk.todo.push(Task::Follow(whole));
     }
-    walk.finish(window)
+    walk.finish()
 }
 
 /// The active path of a window that counts as a single wait: the end of the thread's last wait in it explains all of it, by `rule`. Whatever
@@ -63,13 +67,14 @@ pub fn as_single_wait(
     let position = Position { trust: Trust::By(rule), ..Position::of(&window) };
     let call = wait.call;
     let explained = WaitToExplain { position, interval: last, wait, joined: true, call, began: from };
-    let mut walk = Walk::new(graph, timeouts, hand_overs);
+    let mut walk = Walk::new(graph, window, timeouts, hand_overs);
     walk.wait(&explained, from, to);
-    Some(walk.finish(window))
+    Some(walk.finish())
 }
 
 struct Walk<'a> {
     graph: &'a Graph,
+    window: Window,
     bookmarks: Bookmarks<'a>,
     tiles: Tiles,
     /// The tasks for the rest of the window, the next task last.
@@ -81,6 +86,8 @@ struct Walk<'a> {
     followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
     /// The beginning of each thread's last wait on the path.
     waited: Vec<Option<Stamp<Reference>>>,
+    /// The ticks of the threads of which a time-out in an event loop was met.
+    ticks: HashMap<ThreadIndex, PeriodicTicks>,
     joined: JoinedSum,
     unjoined: Unjoined,
 }
@@ -118,11 +125,12 @@ struct WaitToExplain {
 }
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, timeouts: Timeouts, hand_overs: &'a dyn HandOvers) -> Self {
+    fn new(graph: &'a Graph, window: Window, timeouts: Timeouts, hand_overs: &'a dyn HandOvers) -> Self {
         let threads = graph.threads().len();
-        let (joined, unjoined) = Default::default();
+        let (joined, unjoined, ticks) = Default::default();
         Self {
             graph,
+            window,
             bookmarks: Bookmarks::new(graph),
             tiles: Tiles::default(),
             todo: Vec::new(),
@@ -130,13 +138,14 @@ impl<'a> Walk<'a> {
             hand_overs,
             followed: vec![(Stamp::MIN, Stamp::MIN); threads],
             waited: vec![None; threads],
+            ticks,
             joined,
             unjoined,
         }
     }
 
     /// Walks to the end of all tasks.
-    fn finish(mut self, window: Window) -> Path {
+    fn finish(mut self) -> Path {
         while let Some(task) = self.todo.pop() {
             match task {
                 Task::Follow(follow) => self.follow(follow),
@@ -144,6 +153,7 @@ impl<'a> Walk<'a> {
                 Task::Push(segment) => self.tiles.push(*segment),
             }
         }
+        let window = self.window;
         let Tiles { segments, waits } = self.tiles;
         let problems = problems(self.graph, &window, &segments, &waits);
         let algorithm = self.timeouts.algorithm();
@@ -193,10 +203,22 @@ impl Walk<'_> {
                 if let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
                     && (may_join || matches!(end, EarlyEnd::Ticker(_)))
                 {
-                    follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
-                    let ending = follow.joint.and_then(|joint| {
-                        joint.ending_wait(graph, intervals, index, end, position.depth > 0)
-                    });
+                    let ticks = match may_join && is_event_loop(&wait) {
+                        true => self
+                            .ticks
+                            .entry(position.thread)
+                            .or_insert_with(|| PeriodicTicks::of(graph, position.thread, &self.window)),
+                        false => PeriodicTicks::NONE,
+                    };
+                    let tick = ticks.at(index);
+                    let early = EarlyWait {
+                        thread: position.thread,
+                        index,
+                        end,
+                        to: follow.to,
+                        nested: position.depth > 0,
+                    };
+                    let ending = early.ending(graph, ticks, &mut follow.joint);
                     let (ns, ticked) = (to.since(from), matches!(end, EarlyEnd::Ticker(_)));
                     if let Some(ending) = ending.filter(|ending| may_join && self.timeouts.join(ending)) {
                         let EndingWait { interval, wait, trust, .. } = ending;
@@ -211,12 +233,13 @@ impl Walk<'_> {
                         // above waited for something else than this thread's time-out.
                         let nested =
                             may_join && ending.is_some_and(|ending| ending.in_slices) && position.depth > 0;
+                        let joint_index = tick.map_or(index, |tick| tick.next);
                         let is_doubtful = |joint: JoinedWaits| {
-                            nested
-                                || (may_join && joint.is_end_hidden(index))
+                            (may_join && joint.is_end_hidden(joint_index))
                                 || (ticked && joint.go_on_after(index))
                         };
-                        if follow.joint.is_some_and(is_doubtful) {
+                        let lost = tick.is_some_and(|tick| tick.lost);
+                        if nested || lost || follow.joint.is_some_and(is_doubtful) {
                             explained.position.trust = Trust::Doubtful;
                         }
                     }

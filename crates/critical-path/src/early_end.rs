@@ -8,6 +8,8 @@ use wakepath_wait_graph::{Graph, Occupant, ThreadIndex, ThreadState, Wait, WakeU
 pub(crate) enum EarlyEnd {
     /// The wait's own timer.
     TimeOut,
+    /// A periodic tick of the thread's event loop, behind which it did nothing. For [`EarlyEnd::of`] it is a time-out.
+    PeriodicTick,
     /// A signal whose handler let the thread go back to its call.
     Signal,
     /// A thread just woken by its own timer: a ticker. Only the waiter's next wait shows whether this was the awaited event.

@@ -18,6 +18,7 @@ mod hang;
 mod lock_turns;
 mod own_segments;
 mod path;
+mod periodic_ticks;
 mod pick_up;
 mod problem;
 mod responsible;

@@ -9,6 +9,7 @@ use wakepath_wait_graph::{
 
 use crate::{Algorithm, Rule};
 use crate::early_end::{EarlyEnd, may_go_on, timed_out};
+use crate::periodic_ticks::PeriodicTicks;
 use crate::tiles::Trust;
 
 /// The treatment of time-outs.
@@ -27,6 +28,8 @@ pub enum Timeouts {
     /// A wait cut short by a timer's signal goes on, in any call, if the handler let the thread go back to the same call with the same first
     /// argument. The same holds for a futex wait cut short by a signal of the thread's own process:
     /// [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
+    ///
+    /// A wait ended by an event loop's tick goes on in the next one ([`Rule::PeriodicTick`](crate::Rule::PeriodicTick)).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event, and a descriptor is the same for
     /// each packet. If a missing record may hide a return to the same wait, the time-out is ambiguous.
@@ -103,6 +106,64 @@ struct Series {
     ender: Option<ThreadIndex>,
 }
 
+/// A thread's wait that ended early.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EarlyWait {
+    pub(crate) thread: ThreadIndex,
+    /// Its state interval.
+    pub(crate) index: usize,
+    pub(crate) end: EarlyEnd,
+    /// The thread is followed up to here.
+    pub(crate) to: Stamp<Reference>,
+    /// The thread is awaited itself.
+    pub(crate) nested: bool,
+}
+
+impl EarlyWait {
+    /// The wait whose end also explains this wait, if there is one. A wait ended by a tick counts with the next wait that no tick ended. `joint`
+    /// has the joined waits around.
+    pub(crate) fn ending(
+        self,
+        graph: &Graph,
+        ticks: &PeriodicTicks,
+        joint: &mut Option<JoinedWaits>,
+    ) -> Option<EndingWait> {
+        let Some(tick) = ticks.at(self.index) else { return self.joined(graph, ticks, joint) };
+        let interval = graph.state_intervals(self.thread).get(tick.next)?;
+        let wait = graph.wait(&interval)?;
+        let by_tick = if tick.lost { Trust::Doubtful } else { Trust::By(Rule::PeriodicTick) };
+        let ending = match EarlyEnd::of(graph, self.thread, &wait) {
+            Some(end) => Self { index: tick.next, end, ..self }.joined(graph, ticks, joint)?,
+            None if is_awaited_end(&wait) => {
+                EndingWait { interval, wait, trust: Trust::Sure, in_slices: false }
+            }
+            None => return None,
+        };
+        Some(EndingWait { trust: by_tick.and(ending.trust), ..ending })
+    }
+
+    fn joined(
+        self,
+        graph: &Graph,
+        ticks: &PeriodicTicks,
+        joint: &mut Option<JoinedWaits>,
+    ) -> Option<EndingWait> {
+        let Self { thread, index, end, to, nested } = self;
+        *joint = JoinedWaits::at(graph, thread, index, to, ticks, *joint);
+        (*joint)?.ending_wait(graph, graph.state_intervals(thread), index, end, nested)
+    }
+}
+
+/// Whether something ended a wait that may have been awaited: no signal, which cuts a wait short.
+const fn is_awaited_end(wait: &Wait) -> bool {
+    matches!((wait.end, wait.cut), (Waker::Woken(_), None))
+}
+
+/// Whether a wait is for any event in a set kept by the kernel.
+pub(crate) fn is_event_loop(wait: &Wait) -> bool {
+    Awaited::of(wait).is_some_and(|awaited| awaited.is_event_loop())
+}
+
 /// The wait whose end explains an earlier wait too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndingWait {
@@ -118,11 +179,12 @@ impl JoinedWaits {
     /// The waits joined with the wait at `index`, if that wait ended early. `known`
     /// is returned if it still covers the wait, so that every interval is read once. Intervals that end after
     /// `to` do not count.
-    pub(crate) fn at(
+    fn at(
         graph: &Graph,
         thread: ThreadIndex,
         index: usize,
         to: Stamp<Reference>,
+        ticks: &PeriodicTicks,
         known: Option<Self>,
     ) -> Option<Self> {
         if let Some(known) = known.filter(|known| index <= known.last) {
@@ -131,14 +193,14 @@ impl JoinedWaits {
         let series = match known.map(|known| known.series).filter(|series| index <= series.last) {
             Some(series) => series,
             None => {
-                let whole = Self::find(graph, thread, index, to, None)?;
+                let whole = Self::find(graph, thread, index, to, ticks, None)?;
                 if whole.series.ender.is_none() {
                     return Some(whole);
                 }
                 whole.series
             }
         };
-        let found = Self::find(graph, thread, index, to, series.ender);
+        let found = Self::find(graph, thread, index, to, ticks, series.ender);
         Some(Self { series, ..found.unwrap_or(Self::alone(index)) })
     }
 
@@ -163,6 +225,7 @@ impl JoinedWaits {
         thread: ThreadIndex,
         index: usize,
         to: Stamp<Reference>,
+        ticks: &PeriodicTicks,
         ender: Option<ThreadIndex>,
     ) -> Option<Self> {
         let early_end = |wait: &Wait| {
@@ -172,6 +235,10 @@ impl JoinedWaits {
         let intervals = graph.state_intervals(thread);
         let interval = intervals.get(index)?;
         let first = graph.wait(&interval)?;
+        let end_at = |index, wait: &Wait| match ticks.at(index) {
+            Some(_) => Some(EarlyEnd::PeriodicTick),
+            None => early_end(wait),
+        };
         let mut end = Some(early_end(&first)?);
         let awaited = Awaited::of(&first).filter(|_| !timed_out(&first) || may_go_on(first.call))?;
         let mut found = Self::alone(index);
@@ -220,13 +287,17 @@ impl JoinedWaits {
                     let done = wait.acted && (ticked || unseen || (timed && awaited.is_event_loop()));
                     let same = Awaited::of(&wait).filter(|next| awaited.is_alike(next));
                     // A tick may come right behind another end.
-                    let enough = if ticked { waited_in_all } else { waited };
+                    let enough = match end {
+                        Some(EarlyEnd::PeriodicTick) => u64::MAX,
+                        _ if ticked => waited_in_all,
+                        _ => waited,
+                    };
                     let Some(same) = same.filter(|_| ran <= enough && !done) else { break };
                     let over = timed_out(&wait) && !may_go_on(wait.call);
                     if over || (beyond && !ticked) {
                         break;
                     }
-                    found.go_back(next, &wait);
+                    found.go_back(next, &wait, end);
                     // After sending a packet or a wake-up, the thread may wait for another answer.
                     if awaited.lock.is_none() && wait.acted {
                         found.proved = next;
@@ -239,7 +310,7 @@ impl JoinedWaits {
                         found.resumed = found.resumed.max(next);
                     }
                     is_open = beyond;
-                    (last_wait, end) = (wait, early_end(&wait));
+                    (last_wait, end) = (wait, end_at(next, &wait));
                     if is_open {
                         break;
                     }
@@ -251,7 +322,7 @@ impl JoinedWaits {
                         found.series.ender = ender_of(&wait);
                         return Some(found);
                     }
-                    if !matches!(end, Some(EarlyEnd::Signal)) {
+                    if !matches!(end, Some(EarlyEnd::Signal | EarlyEnd::PeriodicTick)) {
                         found.resumed = next + 1;
                     }
                     (waited, ran) = (interval.to.since(interval.from), 0);
@@ -270,18 +341,19 @@ impl JoinedWaits {
                 found.series.ender = Some(ticker);
             }
             Some(EarlyEnd::TimeOut) => found.given_up = true,
-            Some(EarlyEnd::Signal) | None => {}
+            Some(EarlyEnd::Signal | EarlyEnd::PeriodicTick) | None => {}
         }
         found.hidden = if lost { found.last + 1 } else { found.hidden };
         Some(found)
     }
 
-    /// Adds a wait to which the thread goes back.
-    const fn go_back(&mut self, next: usize, wait: &Wait) {
+    /// Adds a wait to which the thread goes back after this `end`. Behind a periodic tick it is the same slice.
+    const fn go_back(&mut self, next: usize, wait: &Wait, end: Option<EarlyEnd>) {
         (self.last, self.series.last) = (next, next);
-        (self.quiet, self.slices) = match wait.acted {
-            true => (next, 0),
-            false => (self.quiet, self.slices + 1),
+        (self.quiet, self.slices) = match end {
+            Some(EarlyEnd::PeriodicTick) => (self.quiet, self.slices),
+            _ if wait.acted => (next, 0),
+            _ => (self.quiet, self.slices + 1),
         };
     }
 
@@ -297,7 +369,7 @@ impl JoinedWaits {
 
     /// The last wait, if its end also explains the wait at `index`, which had this `end`; `None` if all timed out.
     /// A `nested` thread is awaited itself, all along: a single time-out without an action behind it was not what the waiter waited for.
-    pub(crate) fn ending_wait(
+    fn ending_wait(
         self,
         graph: &Graph,
         intervals: StateIntervals<'_>,
@@ -318,9 +390,7 @@ impl JoinedWaits {
         let interval = intervals.get(self.last).filter(|_| index < self.last)?;
         let wait = graph.wait(&interval)?;
         // An event loop's single time-out is its own timer.
-        let own_timer = end == EarlyEnd::TimeOut
-            && !is_quiet(2)
-            && Awaited::of(&wait).is_some_and(|awaited| awaited.is_event_loop());
+        let own_timer = end == EarlyEnd::TimeOut && !is_quiet(2) && is_event_loop(&wait);
         (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
     }
 }

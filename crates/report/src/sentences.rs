@@ -50,6 +50,7 @@ fn every_code_has_its_sentence() {
         Rule::LastPacket,
         Rule::JoinedTimeouts,
         Rule::ResumedAfterSignal,
+        Rule::PeriodicTick,
         Rule::ReadyDescriptor,
         Rule::WakingBeforeSwitch,
         Rule::QueueThatItLeft,

@@ -53,6 +53,8 @@ pub use sync::sync;
 pub use tree::{merged, tree};
 pub use watch::{KeptFiles, kept_name, watch_news, watched};
 
+pub use crate::wording::functions::is_shown_nameless;
+
 use std::time::Duration;
 
 use chrono::DateTime;

@@ -428,6 +428,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "resumed_after_signal",
             "a signal of a timer or of its own process cut the wait short and its handler returned to the same call: both are one wait",
         ),
+        Rule::PeriodicTick => (
+            "periodic_tick",
+            "a periodic timer of the event loop ended the wait, the thread did nothing for others and waited on for the same descriptors: both are one wait",
+        ),
         Rule::ReadyDescriptor => (
             "ready_descriptor",
             "the kernel's set cannot be walked: the descriptor that had become ready last ended the wait",

@@ -42,7 +42,8 @@ fn method(screen: &mut Screen, answer: &PathAnswer, sum: u64) {
         Algorithm::Joined => {
             format!(
                 "{ACTIVE} Where a thread returned to the same wait for a lock after each time-out, and the lock's owner \
-                 ended the last of these waits, they are explained as one."
+                 ended the last of these waits, they are explained as one. So is a wait that a periodic tick of an event \
+                 loop ended, with the next wait."
             )
         }
         Algorithm::JoinedInSlices => {

@@ -88,6 +88,20 @@ fn found(found: &Found, in_kernel: bool) -> String {
     }
 }
 
+/// Whether a printed text has a place in this file's code without the name of its function.
+pub fn is_shown_nameless(text: &str, file: &[u8]) -> bool {
+    // The screen may have broken a line within the words.
+    let on_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = on_a_line(text);
+    let nameless = [Found::Unnamed, Found::Replaced, Found::Another, Found::Unproved, Found::Unreadable];
+    nameless.iter().any(|nameless| {
+        let words = on_a_line(&found(&nameless(file.to_vec()), false));
+        // Not the end of a longer file name.
+        text.match_indices(&words)
+            .any(|(at, _)| text[..at].chars().next_back().is_none_or(|before| before == ' '))
+    })
+}
+
 /// A function with its line, if known.
 fn with_line(caller: &Found) -> String {
     match caller {
@@ -125,6 +139,23 @@ mod tests {
         ];
         let expected = "~ 23 of 24 samples in compress_block (libz.so.1), from pack_items checkout.c:88";
         assert_eq!(text(&few).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_text_shows_a_file_without_names_where_it_words_why() {
+        let shown = |text: &str| is_shown_nameless(text, b"my shop");
+        for nameless in [Found::Unnamed, Found::Replaced, Found::Another, Found::Unproved, Found::Unreadable]
+        {
+            let words = found(&nameless(b"my shop".to_vec()), false);
+            assert!(shown(&words), "{words}");
+            assert!(shown(&format!("  8 of 8 samples in {}, from main", words.replace(' ', "\n    "))));
+            assert!(
+                !shown(&words.replace("my shop", "till")) && !shown(&format!("in old-{words}")),
+                "{words}"
+            );
+        }
+        assert!(!shown("90% waiting for my shop (12), 8 of 8 samples in pack_items (my shop)"));
+        assert!(shown("old-my shop (cannot be read here); my shop (cannot be read here)"));
     }
 
     #[test]
