@@ -263,7 +263,10 @@ impl Walk<'_> {
             last.replace(*began) == Some(*began)
         });
         let hidden = is_run_hidden(graph, interval, wait);
-        let position = Position { trust: position.trust.doubtful_if(hidden), ..*position };
+        let trust = position.trust.doubtful_if(hidden);
+        let own = (position.depth == 0).then(|| self.hand_overs.rule_of_wait(position.thread, call.as_ref()));
+        let trust = own.flatten().map_or(trust, |rule| Trust::By(rule).and(trust));
+        let position = Position { trust, ..*position };
         let parts = explain(graph, position.thread, interval, wait, from, to);
         let parts = taken_for_work(self.hand_overs, from, parts);
         let first = self.todo.len();

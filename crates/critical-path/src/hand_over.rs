@@ -15,6 +15,7 @@
 use std::fmt::Debug;
 
 use wakepath_clock::{Reference, Stamp};
+use wakepath_event::Call;
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::explain::WaitPart;
@@ -69,6 +70,11 @@ pub trait HandOvers: Debug {
 
     /// The beginning of a thread's work at `at`. `None` if not known.
     fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>>;
+
+    /// The rule by which the end of a thread's own wait in this call explains the wait, where the end is not known to have been awaited.
+    fn rule_of_wait(&self, _: ThreadIndex, _: Option<&Call>) -> Option<Rule> {
+        None
+    }
 }
 
 /// The graph alone: no hand-over is known.

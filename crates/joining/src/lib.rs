@@ -36,4 +36,4 @@ pub use noted::noted_turns;
 pub use places::Places;
 pub use process::{SaidAttribute, SaidService};
 pub use span_clock::{SpanClock, SpanOffset};
-pub use tasks::{TaskPath, task_path};
+pub use tasks::{InLoop, TaskPath, task_path};

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Basis, Cause, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via, Wait, WaitId,
+    Basis, Cause, EndedWait, Had, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via, Wait, WaitId,
     Window, active_with, as_single_wait, assembled,
 };
 use wakepath_event::{Call, Context};
@@ -70,6 +70,44 @@ pub fn task_path(joined: &Joined<'_>, request: RequestIndex, window: Window, tim
     let Tiles { segments, waits, of_segments, of_waits, joined: sum } = walk.tiles;
     let path = assembled(&joined.recorded.graph, window, timeouts.algorithm(), segments, waits, sum);
     Some(TaskPath { path, of_segments, of_waits })
+}
+
+/// A thread that may be an event loop with a single request: what ended its waits for a set of descriptors need not have been awaited by the
+/// request.
+#[derive(Debug)]
+pub struct InLoop<'a, 'r> {
+    /// Requests handed over in called services.
+    pub in_services: InServices<'a, 'r>,
+    /// The request's thread, unless the times in which it worked for the request are known.
+    pub thread: Option<ThreadIndex>,
+}
+
+impl<'a, 'r> InLoop<'a, 'r> {
+    /// A request in this thread.
+    pub fn new(joined: &'a Joined<'r>, request: RequestIndex, thread: ThreadIndex) -> Self {
+        Self { in_services: InServices { joined }, thread: (!is_noted(joined, request)).then_some(thread) }
+    }
+}
+
+/// Whether it is known when a request's thread worked for it: by its context, or by turns.
+fn is_noted(joined: &Joined<'_>, request: RequestIndex) -> bool {
+    let root = joined.traced.request(request).root;
+    joined.contexts.thread(request).is_some() || joined.traced.spans.span(root).turns.is_some()
+}
+
+impl HandOvers for InLoop<'_, '_> {
+    fn parts_of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
+        self.in_services.parts_of_wait(wait)
+    }
+
+    fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
+        self.in_services.since(thread, at)
+    }
+
+    fn rule_of_wait(&self, thread: ThreadIndex, call: Option<&Call>) -> Option<Rule> {
+        let is_loop = |call: &Call| self.thread == Some(thread) && Call::EPOLLS.contains(&call.number);
+        call.is_some_and(is_loop).then_some(Rule::NextTurn)
+    }
 }
 
 /// A request's turns in an event loop.
@@ -218,11 +256,10 @@ impl Walk<'_, '_> {
     }
 
     /// A request's time in a thread whose turns are not noted: where the thread waits for a set of descriptors, it is an event loop, and nothing
-    /// shows the turns. If it worked for no other request meanwhile, the end of each wait explains the wait. `None` for another thread.
+    /// shows the turns. `None` for another thread, and for a loop that worked for no other request meanwhile: [`InLoop`].
     fn without_turns(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<()> {
-        let Joined { recorded, traced, contexts, turns, work, .. } = self.joined;
-        let root = traced.request(request).root;
-        if contexts.thread(request).is_some() || turns.threads(root).next().is_some() {
+        let Joined { recorded, traced, work, .. } = self.joined;
+        if is_noted(self.joined, request) {
             return None;
         }
         let graph = &recorded.graph;
@@ -242,14 +279,14 @@ impl Walk<'_, '_> {
         let open = work.open(&thread, place.from, place.to);
         let beside_others =
             open.iter().filter_map(|(_, _, open)| *open).any(|(last, first)| is_other(last) || is_other(first));
+        if !beside_others {
+            return None;
+        }
         let mut at = place.from;
         for wait in waits {
             let [from, to] = [wait.from, wait.to].map(|end| end.clamp(at, place.to));
             self.thread(thread, place.since(at).until(from), Some(request), None);
-            match beside_others {
-                true => self.undecided(request, thread, place.since(from).until(to)),
-                false => self.thread(thread, place.since(from).until(to), Some(request), Some(Rule::NextTurn)),
-            }
+            self.undecided(request, thread, place.since(from).until(to));
             at = to;
         }
         self.thread(thread, place.since(at), Some(request), None);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use wakepath_critical_path::{Algorithm, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_joining::{Blame, InServices, path_handed_over, task_path};
+use wakepath_joining::{Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -344,10 +344,11 @@ fn path_of<'r>(
     }
     let handed_over = path_handed_over(joined, request, times, algorithm, path);
     let is_handed_over = handed_over.is_some();
+    let in_loop = InLoop::new(joined, request, window.thread);
     let answer = match handed_over {
         Some(path) => answer(recorded, path, question, names),
-        None if !all_readings => answer(recorded, path(window, &InServices { joined }), question, names),
-        None => explain_with(recorded, algorithm, window, question, names, &InServices { joined }),
+        None if !all_readings => answer(recorded, path(window, &in_loop), question, names),
+        None => explain_with(recorded, algorithm, window, question, names, &in_loop),
     };
     let blame = joined.blame(request, &answer.path, is_handed_over);
     RequestPath::new(answer, blame, None, joined.disk(request))

@@ -266,10 +266,7 @@ fn a_request_without_a_gap_between_its_turns_has_its_threads_path() {
 fn without_turns_an_event_loop_beside_other_requests_is_undecided_where_it_waits() {
     let line = |name: &str, from, to| format!("{name} {}..{} tid=10\n", wall(from), wall(to));
     let alone = [line("a/a", 1000, 9500)];
-    assert_eq!(
-        told(&alone, "a/a"),
-        "2000 loop running of a/a; 4000 loop timer next of a/a; 5000 loop running of a/a; 7000 peer running next below 1; 9500 loop running of a/a; "
-    );
+    assert_eq!(path(&with(&alone), "a/a"), None);
     // Another one is open in the same thread, though it began before.
     for other in [line("b/b", 6000, 6500), line("b/b", 900, 1100)] {
         let both = [alone[0].clone(), other];
@@ -280,10 +277,28 @@ fn without_turns_an_event_loop_beside_other_requests_is_undecided_where_it_waits
     }
     // Its own part is no other request.
     let part = format!("a/c < a {}..{} tid=10\n", wall(1500), wall(6500));
-    assert!(told(&[alone[0].clone(), part], "a/a").contains("timer next"));
+    assert_eq!(path(&with(&[alone[0].clone(), part]), "a/a"), None);
     // Without a wait in such a call it is a thread like others.
-    let made = made(&machine().replace("call=232:0x3", "call=7:0x3"), &format!("service s\n{}", alone[0]));
-    assert_eq!(path(&made, "a/a"), None);
+    let both = format!("service s\n{}{}", alone[0], line("b/b", 6000, 6500));
+    assert_eq!(path(&made(&machine().replace("call=232:0x3", "call=7:0x3"), &both), "a/a"), None);
+    assert!(path(&made(&machine(), &both), "a/a").is_some());
+}
+
+#[test]
+fn an_event_loop_with_a_single_request_infers_that_the_end_of_each_wait_was_awaited() {
+    let bases = |made: &Made| {
+        let (joined, thread) = (made.joined(), made.thread("loop"));
+        let in_loop = InLoop::new(&joined, made.request("a/a"), thread);
+        let window = Window { thread, from: Stamp::from_ns(100_000_000), to: Stamp::from_ns(950_000_000) };
+        let path = active_with(&made.recorded.graph, window, Timeouts::AsTheyAre, &in_loop);
+        path.segments.iter().map(|segment| segment.basis).collect::<Vec<_>>()
+    };
+    let (measured, next) = (Basis::Measured, Basis::Inferred(Rule::NextTurn));
+    let alone = format!("service s\na/a {}..{} tid=10\n", wall(1000), wall(9500));
+    assert_eq!(bases(&made(&machine(), &alone)), [measured, next, measured, next, measured]);
+    // Other waits, and a thread that is known to have worked for the request all along.
+    assert_eq!(bases(&made(&machine().replace("call=232:0x3", "call=7:0x3"), &alone)), [measured; 5]);
+    assert_eq!(bases(&with(&[span("a/a", (1000, 9500), &[(1000, 9500, "d0")])])), [measured; 5]);
 }
 
 #[test]
