@@ -5,6 +5,7 @@ mod backends;
 mod c;
 mod cassandra;
 mod django;
+mod eight;
 mod event_loop;
 mod java;
 mod node;

@@ -1,0 +1,139 @@
+//! Eight identical requests in one event loop, beside a ticker and other clients: each has the same answer, and the program's own figures.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+use wakepath_harness::live::{Place, command, document, list, number, place, texts};
+
+use crate::python::install;
+use crate::{packages, plugin};
+
+/// An answer in parts: its states (ms), and the requests that blocked it (ms).
+#[derive(Debug)]
+struct Parts {
+    in_all: f64,
+    states: BTreeMap<String, f64>,
+    blockers: BTreeMap<String, f64>,
+}
+
+impl Parts {
+    fn state(&self, name: &str) -> f64 {
+        self.states.get(name).copied().unwrap_or_default()
+    }
+
+    fn blocker(&self, name: &str) -> f64 {
+        self.blockers.get(name).copied().unwrap_or_default()
+    }
+}
+
+fn ms(value: &Value) -> f64 {
+    number(value) as f64 / 1e6
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The answers for each request of an operation.
+fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
+    let all = document(folder, &["requests", "--operation", operation]);
+    let ids = list(&all["requests"]).iter().map(|one| text(&one["trace_id"]));
+    let answer = |id: String| {
+        let answer = document(folder, &["requests", "--request", &id]);
+        let sum = |list_name: &str, key: &str| {
+            let mut sums = BTreeMap::new();
+            for one in list(&answer[list_name]) {
+                *sums.entry(text(&one[key])).or_default() += ms(&one["total_ns"]);
+            }
+            sums
+        };
+        let (states, blockers): (BTreeMap<_, f64>, _) = (sum("states", "state"), sum("blocked_by", "operation"));
+        Parts { in_all: states.values().sum(), states, blockers }
+    };
+    ids.map(answer).collect()
+}
+
+/// Records a program, with an argument or without.
+fn recorded(argument: &str, would_show: &str, program: impl Fn(&mut Command)) -> Option<Place> {
+    let folder = place(would_show)?;
+    let mut record = command(&folder, &["record", "--otlp", "0", "--"]);
+    program(&mut record);
+    record.arg(argument).env("OTEL_METRICS_EXPORTER", "none").env("OTEL_LOGS_EXPORTER", "none");
+    record.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+    let output = record.output().expect("wakepath");
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{out}{err}");
+    Some(folder)
+}
+
+/// Each `wait` waited for its own timer of 200 ms; what ran behind the due time blocks it, and only with `busy` did `crunch`.
+#[track_caller]
+fn all_waited(folder: &Place, busy: bool) {
+    let waits = answers(folder, "wait");
+    assert_eq!(waits.len(), 8);
+    for wait in &waits {
+        println!("busy {busy}: {wait:?}");
+    }
+    for wait in &waits {
+        // A program's timer may come a millisecond late, and the loop computes for others meanwhile.
+        let timer = wait.state("timer");
+        assert!((196.0..=206.0).contains(&timer), "{wait:?}");
+        // No part of the wait is undecided, and none is another client's, a tick's or a time-out's.
+        assert!(wait.state("unknown") <= wait.in_all * 0.05, "{wait:?}");
+        assert!(wait.state("network") + wait.blocker("ping") <= wait.in_all * 0.02, "{wait:?}");
+        let behind = wait.in_all - timer;
+        match busy {
+            true => assert!(wait.blocker("crunch") >= behind * 0.5, "{wait:?}"),
+            false => assert_eq!(wait.blocker("crunch"), 0.0, "{wait:?}"),
+        }
+    }
+}
+
+#[test]
+fn live_root_with_python_eight_identical_requests_in_an_event_loop_have_one_answer() {
+    let would_show = "eight requests in an event loop of Python have one answer";
+    let Some(installed) = install(would_show, true) else { return };
+    for argument in ["", "busy"] {
+        let program = |record: &mut Command| {
+            record.arg(installed.bin("opentelemetry-instrument")).arg(installed.bin("python"));
+            record.arg(plugin("python/tests/eight.py").canonicalize().expect("the program"));
+            record.env("PYTHONPATH", installed.site()).env("OTEL_TRACES_EXPORTER", "otlp_proto_http");
+        };
+        let Some(folder) = recorded(argument, would_show, program) else { return };
+        all_waited(&folder, argument == "busy");
+        // `hold` has the lock over its own timer of 200 ms, and `locked` waits for it from 50 ms on.
+        let locked = answers(&folder, "locked");
+        assert_eq!(locked.len(), 2);
+        for one in locked {
+            assert!((130.0..=165.0).contains(&one.blocker("hold")), "{one:?}");
+        }
+    }
+}
+
+#[test]
+fn live_root_with_node_eight_identical_requests_in_an_event_loop_have_one_answer() {
+    let would_show = "eight requests in an event loop of Node have one answer";
+    let Some(node) = packages("node", would_show) else { return };
+    let preload = plugin("node/wakepath-context.js").canonicalize().expect("the plug-in");
+    for argument in ["", "busy"] {
+        let program = |record: &mut Command| {
+            record.arg("node").arg("--require").arg(&preload);
+            record.arg(plugin("node/tests/eight.js").canonicalize().expect("the program"));
+            record.env("NODE_PATH", node.join("node_modules"));
+        };
+        let Some(folder) = recorded(argument, would_show, program) else { return };
+        all_waited(&folder, argument == "busy");
+        // The pool's thread computes.
+        let hashes = answers(&folder, "hash");
+        assert_eq!(hashes.len(), 6);
+        let computed = |one: &Parts| one.state("running") + one.state("runnable") + one.state("interrupted");
+        let is_decided = |one: &&Parts| computed(one) >= one.in_all * 0.9;
+        // Where the loop worked for a ping as the job ended, nothing shows the end.
+        for one in hashes.iter().filter(|one| !is_decided(one)) {
+            println!("undecided: {one:?}");
+            assert!(computed(one) + one.state("unknown") >= one.in_all * 0.9, "{one:?}");
+        }
+        assert!(hashes.iter().filter(is_decided).count() >= 3, "{hashes:?}");
+    }
+}
