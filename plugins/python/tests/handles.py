@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """asyncio's handles and loops behave with the plug-in as without it; and what it cannot know of them is `-`.
 
-    handles.py [other]
+    handles.py [_call_soon | call_soon | call_soon_threadsafe]
 
-`other`: with an asyncio that schedules in another way than the known ones. Fails at the first difference.
+With a method's name: this method schedules in another way than the known ones. Fails at the first difference.
 """
 
 import asyncio
+import contextvars
 import gc
 import os
 import re
@@ -15,8 +16,10 @@ import sys
 import traceback
 import weakref
 
+from opentelemetry.trace import use_span
+
 import wakepath_context
-from words import MS, begin, busy, check, now, turn_at, turns_of
+from words import MS, begin, busy, check, now, tracer, turn_at, turns_of
 
 
 def facts():
@@ -53,7 +56,7 @@ def facts():
         loop._call_soon(note, args=("by names",), context=None)
         loop.call_soon(loop.stop)
         loop.run_forever()
-        for wrong in (lambda: loop._call_soon(), lambda: loop.call_soon(), lambda: loop._call_soon(1, 2, 3, 4)):
+        for wrong in (lambda: loop._call_soon(), lambda: loop.call_soon(), lambda: loop._call_soon(1, 2, 3, 4), lambda: loop._call_soon(note, (), None, other=1)):
             try:
                 wrong()
             except TypeError as error:
@@ -72,23 +75,28 @@ def facts():
     return [re.sub(r"0x[0-9a-f]+|when=[0-9.]+", "", str(one)) for one in told]
 
 
-def other_asyncio():
-    """`_call_soon` by other names."""
+def _call_soon(self, callback, args, context):
+    handle = asyncio.Handle(callback, args, self, context)
+    self._ready.append(handle)
+    return handle
 
-    def _call_soon(self, callback, args, context):
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
 
-    asyncio.BaseEventLoop._call_soon = _call_soon
+def call_soon(self, callback, *args, context=None):
+    handle = asyncio.Handle(callback, args, self, context)
+    self._ready.append(handle)
+    return handle
+
+
+OTHER = {"_call_soon": _call_soon, "call_soon": call_soon, "call_soon_threadsafe": call_soon}
+other = sys.argv[1] if len(sys.argv) > 1 else None
 
 
 before = facts()
-if "other" in sys.argv:
-    other_asyncio()
+if other:
+    setattr(asyncio.BaseEventLoop, other, OTHER[other])
 wakepath_context.install()
 after = facts()
-if "other" not in sys.argv:
+if not other:
     assert before == after, "\n".join(f"{one}\n{two}" for one, two in zip(before, after) if one != two)
 
 
@@ -102,10 +110,32 @@ class OwnTime(asyncio.SelectorEventLoop):
 class OwnScheduling(asyncio.SelectorEventLoop):
     """Its handles are asyncio's, but not scheduled by asyncio."""
 
-    def _call_soon(self, callback, args, context):
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+    _call_soon = _call_soon
+
+
+class OwnDescriptors(asyncio.BaseEventLoop):
+    """Its plain handles are no descriptors'."""
+
+    def __init__(self):
+        super().__init__()
+        self._selector = self
+
+    def select(self, timeout):
+        return []
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+
+async def resolved():
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop._ready.append(asyncio.Handle(event.set, (), loop, contextvars.Context()))
+    with begin("resolved"):
+        await event.wait()
 
 
 def run(main, loop=None):
@@ -135,6 +165,15 @@ async def reads():
     other.close()
 
 
+async def hops():
+    """A timer that resolves nothing itself."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop.call_later(0.01, loop.call_soon, event.set)
+    with begin("hops"):
+        await event.wait()
+
+
 def kinds(name):
     return {turn.kind for turn in turns_of(name)}
 
@@ -145,9 +184,11 @@ run(reads, OwnScheduling())
 assert kinds("reads") == {"-"}, turns_of("reads")
 run(sleeps, OwnScheduling())
 assert "s" not in kinds("sleeps"), turns_of("sleeps")
+run(resolved, OwnDescriptors())
+assert kinds("resolved") == {"-"}, turns_of("resolved")
 run(sleeps)
 run(reads)
-if "other" in sys.argv:
+if other:
     assert kinds("sleeps") == kinds("reads") == {"-"}, (turns_of("sleeps"), turns_of("reads"))
     sys.exit()
 assert "t" in kinds("sleeps") and "d" in kinds("reads"), (turns_of("sleeps"), turns_of("reads"))
@@ -177,8 +218,47 @@ async def nested():
 run(nested)
 
 
+class When:
+    """A time, but no number."""
+
+    def __init__(self, when):
+        self.when = when
+
+    def __sub__(self, other):
+        return self.when - other
+
+    def __ge__(self, other):
+        return self.when >= other
+
+
+async def odd():
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    loop.call_at(When(loop.time() + 0.01), event.set)
+    with begin("odd"):
+        await event.wait()
+
+
+run(odd)
+assert kinds("odd") == {"-"}, turns_of("odd")
+
+
+def copied():
+    """A loop that runs in a copied context: outside callbacks its thread works for no span."""
+    span = tracer().start_span("copied")
+    with use_span(span):
+        context = contextvars.copy_context()
+    context.run(run, lambda: asyncio.sleep(0.05))
+    span.end()
+    turns = turns_of("copied")
+    assert len(turns) > 1 and all(turn.ended - turn.begun < 40 * MS for turn in turns), turns
+
+
+copied()
+
+
 def forked():
-    """A callback that the parent scheduled is no other thread's in the child."""
+    """What the parent scheduled is no other thread's in the child, and the parent's span has no turn there."""
     loop = asyncio.SelectorEventLoop()
     asyncio.set_event_loop(loop)
     events = []
@@ -192,11 +272,16 @@ def forked():
             await events[0].wait()
 
     loop.call_soon(hop, 5)
-    child = os.fork()
+    with begin("parent's"):
+        child = os.fork()
+        if child == 0:
+            loop.call_soon(hop, 4)
     if child == 0:
         try:
             loop.run_until_complete(waits())
             assert kinds("forked") == {"-"}, turns_of("forked")
+            run(hops)
+            assert "t" in kinds("hops"), turns_of("hops")
             os._exit(0)
         finally:
             os._exit(1)

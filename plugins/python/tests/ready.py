@@ -16,13 +16,12 @@ import sys
 import threading
 import time
 
-from opentelemetry.sdk.trace import SpanLimits
+from opentelemetry.trace import use_span
 
 import wakepath_context
-from words import MS, begin, busy, check, kept, now, provider_of, turn_at, turns_of
+from words import MS, all_scenarios, begin, busy, check, now, scenario, tracer, turn_at, turns_of
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
-SCENARIOS = []
 
 
 def like_python_3_14():
@@ -54,11 +53,6 @@ if MODE == "safe" and not hasattr(asyncio.events, "_ThreadSafeHandle"):
 wakepath_context.install()
 if MODE == "uvloop":
     import uvloop
-
-
-def scenario(function):
-    SCENARIOS.append(function)
-    return function
 
 
 def without_uvloop(function):
@@ -159,6 +153,14 @@ async def a_loops_delay_hides_nothing_between_scheduling_and_turn():
     assert turn_at("delayed", ran).ns >= 40 * MS
 
 
+def error_of(function, *arguments):
+    try:
+        function(*arguments)
+    except TypeError as error:
+        return str(error)
+    raise AssertionError("no error")
+
+
 async def ask(reader, writer):
     writer.write(b"question\n")
     await reader.readline()
@@ -172,6 +174,7 @@ async def a_read_from_a_new_connection():
         ran = await ask(reader, writer)
         writer.close()
     check(turn_at("new", ran), "d", peer.sent[-1], ran)
+    assert "d0" in [turn.word for turn in turns_of("new")], "the reader has the span's context"
 
 
 @without_uvloop
@@ -312,13 +315,55 @@ async def a_request_that_ended_within_its_callback_is_no_reason():
 
 
 @scenario
-async def a_span_without_waiting_has_no_words():
-    with begin("at once"):
-        with begin("within"):
-            pass
-    for name in ("at once", "within"):
-        assert "wakepath.ready" not in kept.spans[name].attributes
-        assert all(turn.word == "-" for turn in turns_of(name))
+async def a_span_that_ends_while_it_is_current():
+    event = asyncio.Event()
+    task = asyncio.ensure_future(waiting("behind an ended span", event.wait))
+    await asyncio.sleep(0.01)
+    span = tracer().start_span("ends within")
+    with use_span(span):
+        await asyncio.sleep(0.01)
+        busy(MS)
+        span.end()
+        event.set()
+        ran = await task
+    assert turns_of("ends within")[-1].kind in "ts"
+    assert turn_at("behind an ended span", ran).word == "-"
+
+
+@scenario
+async def an_exception_comes_out_of_a_callback():
+    loop = asyncio.get_running_loop()
+    errors = []
+    loop.set_exception_handler(lambda loop, context: errors.append(context["exception"]))
+    for schedule in (loop.call_soon, loop.call_soon_threadsafe):
+        schedule(lambda: 1 / 0)
+    loop.call_later(0.001, lambda: 1 / 0)
+    await asyncio.sleep(0.02)
+    loop.set_exception_handler(None)
+    assert [type(error) for error in errors] == [ZeroDivisionError] * 3, errors
+    if hasattr(asyncio, "to_thread"):
+        try:
+            await asyncio.to_thread(lambda: 1 / 0)
+        except ZeroDivisionError:
+            return
+        raise AssertionError("no exception came out of a thread")
+
+
+@scenario
+async def timers_at_no_time_of_the_clock_are_not_known():
+    loop = asyncio.get_running_loop()
+    for when, kind in ((loop.time() - 1, "t"), (-1e12, "-")):
+        event = asyncio.Event()
+        loop.call_at(when, event.set)
+        with begin("no time"):
+            await event.wait()
+            ran = now()
+        assert turn_at("no time", ran).kind == kind, (when, turns_of("no time"))
+    if MODE == "uvloop":
+        # Its own errors, for what is no number and no callback.
+        for name, arguments in (("call_later", ("soon", event.set)), ("call_at", ("soon", event.set)), ("call_soon", ())):
+            method = getattr(uvloop.Loop, name)
+            assert error_of(method, loop, *arguments) == error_of(method.__wrapped__, loop, *arguments)
 
 
 @scenario
@@ -431,46 +476,6 @@ async def a_callback_by_the_own_thread_is_no_other_threads():
 
 
 @scenario
-async def each_turn_of_nested_spans_has_its_word():
-    with begin("parent"):
-        await asyncio.sleep(0.002)
-        with begin("child"):
-            await asyncio.sleep(0.002)
-            ran = now()
-        ended = now()
-        busy(MS)
-        await asyncio.sleep(0.002)
-    assert turn_at("child", ran).kind == "t"
-    assert turn_at("parent", ended + MS // 2).word == "-", "it goes on in the same callback"
-    assert turns_of("parent")[-1].kind in "ts"
-    assert turns_of("parent")[0].word == "-"
-
-
-@scenario
-async def the_last_64_turns_have_their_words():
-    with begin("many"):
-        for _ in range(100):
-            await asyncio.sleep(0.001)
-    turns = turns_of("many")
-    assert len(turns) == 64 and all(turn.kind in "ts" for turn in turns), turns
-    with begin("few"):
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-    assert [turn.word for turn in turns_of("few")].count("-") == 1
-
-
-@scenario
-async def words_take_no_other_attributes_place():
-    for most, has_words in ((3, False), (4, True), (5, True)):
-        provider = provider_of(SpanLimits(max_attributes=most))
-        with provider.get_tracer("room").start_as_current_span("room", attributes={"own": 1}):
-            await asyncio.sleep(0.001)
-        attributes = kept.spans["room"].attributes
-        names = ["own", "wakepath.tid", "wakepath.turns"] + ["wakepath.ready"] * has_words
-        assert list(attributes) == names, (most, dict(attributes))
-
-
-@scenario
 async def an_eager_task_has_its_own_turns():
     # uvloop's loops and Python 3.13's eager tasks do not fit together.
     if not hasattr(asyncio, "eager_task_factory") or MODE == "uvloop":
@@ -497,18 +502,10 @@ async def an_eager_task_has_its_own_turns():
     assert turn_at("eager, parent", ran).kind in "s-", turns_of("eager, parent")
 
 
-async def main():
-    for function in SCENARIOS:
-        await asyncio.sleep(0.001)
-        await asyncio.ensure_future(function())
-        print(function.__name__, flush=True)
-
-
 if __name__ == "__main__":
     if MODE == "uvloop":
         loop = uvloop.new_event_loop()
-        loop.run_until_complete(main())
+        loop.run_until_complete(all_scenarios())
         loop.close()
     else:
-        asyncio.run(main(), debug=MODE == "debug")
-    print(f"{len(SCENARIOS)} scenarios")
+        asyncio.run(all_scenarios(), debug=MODE == "debug")

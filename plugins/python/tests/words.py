@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The turns of ended spans, each with its word, for programs that plant reasons. Spans begin behind the plug-in's installation."""
 
+import asyncio
 import time
 
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
@@ -29,10 +30,14 @@ tracers = []
 now = time.time_ns
 
 
-def begin(name):
+def tracer():
     if not tracers:
         tracers.append(provider_of().get_tracer("ready"))
-    return tracers[0].start_as_current_span(name)
+    return tracers[0]
+
+
+def begin(name):
+    return tracer().start_as_current_span(name)
 
 
 class Turn:
@@ -89,3 +94,21 @@ def busy(ns):
     until = now() + ns
     while now() < until:
         pass
+
+
+SCENARIOS = []
+
+
+def scenario(function):
+    """A coroutine function that fails if a word is wrong."""
+    SCENARIOS.append(function)
+    return function
+
+
+async def all_scenarios():
+    """Prints a line for each."""
+    for function in SCENARIOS:
+        await asyncio.sleep(0.001)
+        await asyncio.ensure_future(function())
+        print(function.__name__, flush=True)
+    print(f"{len(SCENARIOS)} scenarios")

@@ -97,7 +97,7 @@ static PyObject *dictionary_of(PyObject *span, Py_ssize_t length, Py_ssize_t *ro
 	    PyDict_CheckExact(dictionary) && (most = PyObject_GetAttr(attributes, most_name)) &&
 	    (longest = PyObject_GetAttr(attributes, longest_name))) {
 		*room = most == Py_None ? PY_SSIZE_T_MAX : PyLong_AsSsize_t(most) - PyDict_GET_SIZE(dictionary);
-		if (*room < 0 || (longest != Py_None && PyLong_AsSsize_t(longest) < length))
+		if (longest != Py_None && PyLong_AsSsize_t(longest) < length)
 			*room = 0;
 		if (PyErr_Occurred())
 			*room = -1;
@@ -179,16 +179,15 @@ static PyMethodDef methods[] = {
 	{"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, "The thread turns back to this context."},
 	{"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
 	 "Calls a function, behind its note or None, in a followed context: the current one."},
-	{"note_scheduled", note_for_loop, METH_O, "The note of a callback that is scheduled now in this loop."},
+	{"note_scheduled", note_for_callback, METH_NOARGS, "The note of a callback that is scheduled now."},
 	{"note_timer", note_for_timer, METH_O, "The note of a callback that is due in these seconds."},
 	{"note_descriptor", note_for_descriptor, METH_NOARGS, "The note of a descriptor's callback."},
 	{"follow_variable", follow_variable, METH_O, "The context variable with the current span."},
 	{"follow_handles", (PyCFunction)(void (*)(void))follow_handles, METH_FASTCALL,
-	 "The classes Handle and TimerHandle."},
+	 "The classes Handle, TimerHandle and BaseSelectorEventLoop."},
 	{"enter_callback", enter_callback, METH_O, "The thread turns to this handle's callback. Returns what `leave_callback` takes."},
 	{"leave_callback", leave_callback, METH_O, "The thread turns back."},
-	{"follow_loops", (PyCFunction)(void (*)(void))follow_loops, METH_FASTCALL,
-	 "The classes BaseEventLoop and BaseSelectorEventLoop. Returns what takes the place of BaseEventLoop._call_soon."},
+	{"follow_loops", follow_loops, METH_O, "The class BaseEventLoop. Returns what takes the place of its _call_soon."},
 	{"follow_safe_handle", follow_safe_handle, METH_O, "The class _ThreadSafeHandle. Returns what takes its place."},
 	{"hide", hide, METH_O, "The thread shows no span. The current one of this context is not followed."},
 	{"begin", begin, METH_O, "This span begins: its turns in this thread are noted. Returns whether `end` knows its thread."},

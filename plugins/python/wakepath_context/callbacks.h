@@ -51,7 +51,6 @@ static size_t note_offset(PyTypeObject *base)
 struct outer {
 	long depth;
 	struct wakepath_ready reason;
-	const void *loop;
 };
 
 struct outer_object {
@@ -78,13 +77,12 @@ static PyObject *new_outer(const struct outer *outer)
 /* The thread turns to a callback, in this context. */
 static struct outer turn_to_callback(PyObject *context, const struct note *note)
 {
-	struct outer outer = {depth, reason, running_loop};
+	struct outer outer = {depth, reason};
 	uint64_t now;
 	struct wakepath_ready ready = reason_by(note, &now);
 
 	depth = FOLLOWS;
 	reason = ready;
-	running_loop = note->loop;
 	show_ready(context, &ready, now);
 	return outer;
 }
@@ -114,7 +112,6 @@ static void turn_back(const struct outer *outer, int follows)
 	show(context ? context : Py_None);
 	Py_XDECREF(context);
 	reason = outer->reason;
-	running_loop = outer->loop;
 	PyErr_Restore(type, value, traceback);
 }
 
@@ -133,20 +130,16 @@ static void note_by_class(PyObject *handle, struct note *note)
 {
 	PyObject *loop = PyObject_GetAttr(handle, loop_name), *when = NULL;
 
-	note->loop = loop;
 	if (loop && Py_TYPE(handle) == timer_type && is_own(loop, time_name, loop_time) && (when = PyObject_GetAttr(handle, when_name))) {
-		double due = PyFloat_AsDouble(when) * 1e9;
-
-		if (due >= 0 && due < 1e19) {
-			note->kind = TIMER;
-			note->due = (uint64_t)due;
-		}
-	} else if (loop && Py_TYPE(handle) == handle_type && noted_call_soon && PyObject_TypeCheck(loop, selector_loop_type) &&
+		note->kind = TIMER;
+		note->due = PyFloat_AsDouble(when);
+		if (PyErr_Occurred())
+			note->kind = UNKNOWN;
+	} else if (loop && Py_TYPE(handle) == handle_type && PyObject_TypeCheck(loop, selector_loop_type) &&
 		   is_own((PyObject *)Py_TYPE(loop), call_soon_name, noted_call_soon)) {
 		note->kind = DESCRIPTOR;
 	}
 	Py_XDECREF(when);
-	/* The handle keeps it. */
 	Py_XDECREF(loop);
 	PyErr_Clear();
 }
@@ -160,7 +153,7 @@ static PyObject *enter_callback(PyObject *module, PyObject *handle)
 
 	if (Py_TYPE(handle) == noted_type)
 		note = (const struct note *)((char *)handle + note_offset(handle_type));
-	else if (noted_safe_type && Py_TYPE(handle) == noted_safe_type)
+	else if (Py_TYPE(handle) == noted_safe_type)
 		note = (const struct note *)((char *)handle + note_offset(noted_safe_type->tp_base));
 	else
 		note_by_class(handle, &by_class);
@@ -173,7 +166,7 @@ static PyObject *enter_callback(PyObject *module, PyObject *handle)
 
 	Py_XDECREF(span_context);
 	/* Callbacks hardly ever nest. */
-	if (!outer.depth && !outer.reason.kind && !outer.loop)
+	if (!outer.depth)
 		Py_RETURN_NONE;
 	return new_outer(&outer);
 }
@@ -212,7 +205,7 @@ static PyObject *call_soon(PyObject *loop, PyObject *const *arguments, Py_ssize_
 	handle = PyObject_CallFunctionObjArgs((PyObject *)noted_type, arguments[0], arguments[1], loop, arguments[2], NULL);
 	if (!handle)
 		return NULL;
-	note_scheduled((struct note *)((char *)handle + note_offset(handle_type)), loop);
+	note_scheduled((struct note *)((char *)handle + note_offset(handle_type)));
 	ready = PyObject_GetAttr(loop, ready_name);
 	appended = ready ? PyObject_CallMethodObjArgs(ready, append_name, handle, NULL) : NULL;
 	Py_XDECREF(ready);
@@ -228,7 +221,7 @@ static PyObject *new_noted(PyTypeObject *type, PyObject *arguments, PyObject *na
 	PyObject *handle = type->tp_alloc(type, 0);
 
 	if (handle)
-		note_scheduled((struct note *)((char *)handle + note_offset(type->tp_base)), NULL);
+		note_scheduled((struct note *)((char *)handle + note_offset(type->tp_base)));
 	return handle;
 }
 
@@ -271,22 +264,21 @@ static PyObject *follow_variable(PyObject *module, PyObject *followed)
 
 static PyObject *follow_handles(PyObject *module, PyObject *const *classes, Py_ssize_t count)
 {
-	if (count != 2 || !PyType_Check(classes[0]) || !PyType_Check(classes[1]))
+	if (count != 3 || !PyType_Check(classes[0]) || !PyType_Check(classes[1]) || !PyType_Check(classes[2]))
 		return PyErr_Format(PyExc_TypeError, "no handles");
 	handle_type = (PyTypeObject *)kept(classes[0]);
 	timer_type = (PyTypeObject *)kept(classes[1]);
+	selector_loop_type = (PyTypeObject *)kept(classes[2]);
 	Py_RETURN_NONE;
 }
 
-static PyObject *follow_loops(PyObject *module, PyObject *const *classes, Py_ssize_t count)
+static PyObject *follow_loops(PyObject *module, PyObject *base)
 {
-	if (count != 2 || !PyType_Check(classes[0]) || !PyType_Check(classes[1]) ||
-	    !(loop_call_soon = PyObject_GetAttr(classes[0], call_soon_name)) ||
-	    !(loop_time = PyObject_GetAttr(classes[0], time_name)) ||
+	if (!PyType_Check(base) || !(loop_call_soon = PyObject_GetAttr(base, call_soon_name)) ||
+	    !(loop_time = PyObject_GetAttr(base, time_name)) ||
 	    !(noted_type = noted((PyObject *)handle_type, "asyncio.events.Handle", NULL)))
 		return PyErr_Format(PyExc_TypeError, "no loops");
-	selector_loop_type = (PyTypeObject *)kept(classes[1]);
-	noted_call_soon = PyDescr_NewMethod((PyTypeObject *)classes[0], &call_soon_method);
+	noted_call_soon = PyDescr_NewMethod((PyTypeObject *)base, &call_soon_method);
 	Py_XINCREF(noted_call_soon);
 	return noted_call_soon;
 }
@@ -328,25 +320,24 @@ static struct note_object *new_note(void)
 	return object;
 }
 
-static PyObject *note_for_loop(PyObject *module, PyObject *loop)
+static PyObject *note_for_callback(PyObject *module, PyObject *unused)
 {
 	struct note_object *object = new_note();
 
 	if (object)
-		note_scheduled(&object->note, loop);
+		note_scheduled(&object->note);
 	return (PyObject *)object;
 }
 
 static PyObject *note_for_timer(PyObject *module, PyObject *seconds)
 {
-	struct note_object *object = new_note();
-	double delay = PyFloat_AsDouble(seconds) * 1e9;
+	double delay = PyFloat_AsDouble(seconds);
+	struct note_object *object = PyErr_Occurred() ? NULL : new_note();
 
-	if (object && delay > -1e18 && delay < 1e18 && !PyErr_Occurred()) {
+	if (object) {
 		object->note.kind = TIMER;
-		object->note.due = monotonic_ns() + (uint64_t)(int64_t)delay;
+		object->note.due = monotonic_seconds() + delay;
 	}
-	PyErr_Clear();
 	return (PyObject *)object;
 }
 

@@ -76,7 +76,7 @@ def install():
 def _follow_callbacks():
     """Callbacks of asyncio's own loops: each runs in the context of its handle."""
     handle = asyncio.events.Handle
-    _record.follow_handles(handle, asyncio.events.TimerHandle)
+    _record.follow_handles(handle, asyncio.events.TimerHandle, asyncio.selector_events.BaseSelectorEventLoop)
     run, enter, leave = handle._run, _record.enter_callback, _record.leave_callback
 
     @functools.wraps(run)
@@ -92,7 +92,7 @@ def _follow_callbacks():
 
 def _follow_scheduling():
     """Why callbacks became ready: what asyncio's own loops schedule, where they do it as all known versions."""
-    events, base, selector = asyncio.events, asyncio.base_events.BaseEventLoop, asyncio.selector_events.BaseSelectorEventLoop
+    events, base = asyncio.events, asyncio.base_events.BaseEventLoop
     safe = getattr(events, "_ThreadSafeHandle", None)
     names = ("events", "Handle", "_source_traceback", "_ready", "append")
     if not (
@@ -101,7 +101,7 @@ def _follow_scheduling():
         and ("_call_soon" if safe is None else "_ThreadSafeHandle") in _names(base.call_soon_threadsafe)
     ):
         return
-    base._call_soon = _record.follow_loops(base, selector)
+    base._call_soon = _record.follow_loops(base)
     if safe is not None:
         events._ThreadSafeHandle = _record.follow_safe_handle(safe)
 
@@ -155,7 +155,7 @@ def _follow_uvloop():
         return
 
     def soon(loop):
-        return _record.note_scheduled(loop)
+        return _record.note_scheduled()
 
     def later(loop, delay):
         return _record.note_timer(delay)

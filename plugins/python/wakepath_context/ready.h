@@ -14,40 +14,31 @@
 /* A callback's note. */
 struct note {
 	enum { UNKNOWN, SCHEDULED, TIMER, DESCRIPTOR } kind;
-	/* SCHEDULED: the thread and process that scheduled it, and the time, ns since 1970; 0: not read, the thread runs the same loop. */
+	/* SCHEDULED: the thread and process that scheduled it, and the time, ns since 1970. */
 	int tid;
 	long process;
 	uint64_t made;
 	/* SCHEDULED: the reason in the same thread. */
 	struct wakepath_ready ready;
-	/* TIMER: the due time by the monotonic clock, ns. */
-	uint64_t due;
-	/* Its loop, for comparison alone. */
-	const void *loop;
+	/* TIMER: the due time by the monotonic clock, seconds. */
+	double due;
 };
 
-/* The running callback's loop, or NULL. */
-static __thread const void *running_loop;
-
-static uint64_t monotonic_ns(void)
+static double monotonic_seconds(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The note for a callback that this thread schedules now in a loop. */
-static void note_scheduled(struct note *note, const void *loop)
+/* The note for a callback that this thread schedules now. */
+static void note_scheduled(struct note *note)
 {
-	/* Only another thread's time is needed without a span, and a callback's own loop runs in its thread. */
-	int needs_time = is_in_turn() || !loop || loop != running_loop;
-
 	note->kind = SCHEDULED;
 	note->tid = (int)tid_now();
 	note->process = process;
-	note->made = needs_time ? wall_ns() : 0;
-	note->loop = loop;
+	note->made = wall_ns();
 	note->ready = reason;
 	if (is_in_turn()) {
 		note->ready.kind = 's';
@@ -69,20 +60,20 @@ static struct wakepath_ready reason_by(const struct note *note, uint64_t *now)
 		ready.kind = 'd';
 		ready.at = *now;
 	} else if (note->kind == TIMER) {
-		uint64_t late = monotonic_ns();
+		double late = (monotonic_seconds() - note->due) * 1e9;
 
 		*now = wall_ns();
-		late = late > note->due ? late - note->due : 0;
-		ready.kind = 't';
-		ready.at = *now - late;
+		/* No time of this clock is further away. */
+		if (late < 1e18) {
+			ready.kind = 't';
+			ready.at = *now - (uint64_t)(int64_t)late;
+		}
 	} else if (note->kind == SCHEDULED && note->process == process) {
 		if (note->tid == tid_now())
 			return note->ready;
-		if (note->made) {
-			ready.kind = 'w';
-			ready.tid = note->tid;
-			ready.at = note->made;
-		}
+		ready.kind = 'w';
+		ready.tid = note->tid;
+		ready.at = note->made;
 	}
 	return ready;
 }

@@ -38,7 +38,6 @@ static void forked(void)
 {
 	process++;
 	own_tid = 0;
-	reason.kind = 0;
 }
 
 static void free_turns(PyObject *object)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which turns have a word in `wakepath.ready`, and which spans have the attribute. Prints a line for each scenario, and fails at the first wrong one."""
+
+import asyncio
+import contextvars
+
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.sdk.trace import SpanLimits
+from opentelemetry.trace import use_span
+
+import wakepath_context
+from wakepath_context import _record
+from words import MS, all_scenarios, begin, busy, kept, now, provider_of, scenario, tracer, turn_at, turns_of
+
+wakepath_context.install()
+
+
+@scenario
+async def a_span_without_waiting_has_no_words():
+    with begin("at once"):
+        with begin("within"):
+            pass
+    for name in ("at once", "within"):
+        assert "wakepath.ready" not in kept.spans[name].attributes
+        assert all(turn.word == "-" for turn in turns_of(name))
+
+
+@scenario
+async def each_turn_of_nested_spans_has_its_word():
+    with begin("parent"):
+        await asyncio.sleep(0.002)
+        with begin("child"):
+            await asyncio.sleep(0.002)
+            ran = now()
+        ended = now()
+        busy(MS)
+        await asyncio.sleep(0.002)
+    assert turn_at("child", ran).kind == "t"
+    assert turn_at("parent", ended + MS // 2).word == "-", "it goes on in the same callback"
+    assert turns_of("parent")[-1].kind in "ts"
+    assert turns_of("parent")[0].word == "-"
+
+
+@scenario
+async def the_last_64_turns_have_their_words():
+    with begin("many"):
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+    turns = turns_of("many")
+    assert len(turns) == 64 and all(turn.kind in "ts" for turn in turns), turns
+    with begin("few"):
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+    assert [turn.word for turn in turns_of("few")].count("-") == 1
+
+
+@scenario
+async def words_take_no_other_attributes_place():
+    for most, has_words in ((3, False), (4, True), (5, True)):
+        provider = provider_of(SpanLimits(max_attributes=most))
+        with provider.get_tracer("room").start_as_current_span("room", attributes={"own": 1}):
+            await asyncio.sleep(0.001)
+        attributes = kept.spans["room"].attributes
+        names = ["own", "wakepath.tid", "wakepath.turns"] + ["wakepath.ready"] * has_words
+        assert list(attributes) == names, (most, dict(attributes))
+    # A class of attributes that the plug-in does not know.
+    _record.use_attributes(dict)
+    with begin("unknown class"):
+        await asyncio.sleep(0.001)
+    _record.use_attributes(BoundedAttributes)
+    assert "wakepath.ready" in kept.spans["unknown class"].attributes
+
+
+@scenario
+async def words_above_the_limit_for_texts_are_left_out():
+    loop = asyncio.get_running_loop()
+    lengths = []
+    for limits in (lambda: SpanLimits(), lambda: SpanLimits(max_attribute_length=sum(lengths) // 2)):
+        with provider_of(limits()).get_tracer("long").start_as_current_span("long"):
+            for _ in range(20):
+                future = loop.create_future()
+                contextvars.Context().run(loop.call_soon, busy, 30_000)
+                loop.call_at(-1e8, future.set_result, None)
+                await future
+        attributes = kept.spans["long"].attributes
+        if not lengths:
+            lengths = [len(attributes[f"wakepath.{name}"]) for name in ("turns", "ready")]
+            assert lengths[1] > lengths[0] + 50, lengths
+    assert "wakepath.ready" not in attributes and attributes["wakepath.turns"].endswith("."), attributes
+
+
+@scenario
+async def a_span_with_an_end_by_its_program_has_neither():
+    span = tracer().start_span("own end")
+    with use_span(span):
+        await asyncio.sleep(0.001)
+    span.end(now())
+    assert list(span.attributes) == ["wakepath.tid"]
+
+
+asyncio.run(all_scenarios())
