@@ -49,13 +49,16 @@ let manager;
 let context;
 let turns;
 let since = 0;
-// The current turn's reason, and the last noted turns.
+// The current turn's reason; whether it goes on with the one before; and the last noted turns.
 let word;
+let isJoined = false;
 let noted;
 
 // Realtime minus the time by `performance`, ms. The realtime clock is steered, and read in whole ms: to agree with it, this
 // follows it to the nearest end of the ms.
 let origin = performance.timeOrigin;
+
+const { nodeTiming } = performance;
 
 function now() {
   return performance.now();
@@ -129,21 +132,9 @@ const loopOrigin = (() => {
   return NaN;
 })();
 
-function reasonOf(kind, resource, at) {
-  switch (kind) {
-    case TIMER: {
-      const due = resource._idleStart + resource._idleTimeout + loopOrigin;
-      return due > 0 ? { letter: 't', at: due } : UNKNOWN;
-    }
-    case IMMEDIATE:
-      return resource[READY] ?? UNKNOWN;
-    case DESCRIPTOR:
-      return { letter: 'd', at };
-    case POOL:
-      return { letter: 'j', at };
-    default:
-      return UNKNOWN;
-  }
+function dueOf(timer) {
+  const due = timer._idleStart + timer._idleTimeout + loopOrigin;
+  return due > 0 ? { letter: 't', at: due } : UNKNOWN;
 }
 
 // The reason for a callback that is no promise's. Returns the time, if it was read.
@@ -153,10 +144,13 @@ function arrive(resource) {
     reason = resource[READY] ?? inherited();
     return undefined;
   }
-  const at = now();
-  root = reasonOf(kind, resource, at);
-  reason = root;
-  idle = performance.nodeTiming.idleTime;
+  let at;
+  if (kind === IMMEDIATE) reason = resource[READY] ?? UNKNOWN;
+  else if (kind === TIMER) reason = dueOf(resource);
+  else if (kind === OTHER) reason = UNKNOWN;
+  else reason = { letter: kind === POOL ? 'j' : 'd', at: (at = now()) };
+  root = reason;
+  idle = nodeTiming.idleTime;
   hasRun = false;
   if (ALL) marks.clear();
   return at;
@@ -194,7 +188,7 @@ function markOf(asyncId) {
 function wordOf(next, at) {
   if (next.callback === callback) return UNKNOWN;
   if (turns) return { letter: 's', at };
-  return performance.nodeTiming.idleTime === idle ? reason : UNKNOWN;
+  return reason !== UNKNOWN && nodeTiming.idleTime === idle ? reason : UNKNOWN;
 }
 
 function joins(turns, from) {
@@ -203,7 +197,7 @@ function joins(turns, from) {
 
 function note(turns, word, from, to) {
   const { times, words } = turns;
-  if (joins(turns, from)) {
+  if (isJoined) {
     times[times.length - 1] = to;
     return;
   }
@@ -230,8 +224,9 @@ function turnTo(span, arrival) {
   const at = arrival ?? now();
   if (turns) note(turns, word, since, at);
   if (next) {
-    // A turn that joins the one before keeps that one's reason.
-    if (!joins(next, at)) word = wordOf(next, at);
+    isJoined = joins(next, at);
+    // A turn that goes on keeps its reason.
+    if (!isJoined) word = wordOf(next, at);
     next.callback = callback;
     hasRun = true;
   }
@@ -251,9 +246,11 @@ function look(arrival) {
   }
 }
 
+// A context without turns stays without, so it is kept: the next callback often has it too.
 function leave() {
+  if (!turns) return;
   context = undefined;
-  if (turns) turnTo(undefined);
+  turnTo(undefined);
 }
 
 function onInit(asyncId, type, _, resource) {
@@ -295,7 +292,7 @@ const hook = createHook({
   },
   after() {
     // This may be the first sight of a callback.
-    depth = Math.max(depth - 1, 0);
+    depth = depth > 1 ? depth - 1 : 0;
     if (depth > 0) look();
     else leave();
   },
@@ -333,9 +330,10 @@ function followContexts(found) {
 // Immediates run in the loop's next phase: no root before them is their reason.
 function followImmediates() {
   const { setImmediate: original } = timers;
-  const setImmediate = function (...rest) {
-    const immediate = original.apply(this, rest);
-    immediate[READY] = scheduled();
+  const setImmediate = function () {
+    const immediate = original.apply(this, arguments);
+    const ready = scheduled();
+    if (ready !== UNKNOWN) immediate[READY] = ready;
     return immediate;
   };
   // Node's own has one for `promisify`.
@@ -349,25 +347,26 @@ function followImmediates() {
 // or from the end of the turn before, and its length. And a word for each turn: the letter of its reason, and ns from there to
 // the turn.
 function texts(turns, begun) {
-  const times = turns.times.slice(-2 * MAX_TURNS);
-  const before = turns.times.length > times.length ? turns.times[turns.times.length - times.length - 1] : turns.dropped;
-  const ns = (ms) => Math.round((ms - now0) * 1e6);
+  const { times, words } = turns;
+  const first = Math.max(times.length - 2 * MAX_TURNS, 0);
+  const before = first ? times[first - 1] : turns.dropped;
   const now0 = before ?? turns.begun;
+  const ns = (ms) => Math.round((ms - now0) * 1e6);
   const whole = before === undefined && begun ? BigInt(begun[0]) * 1000000000n + BigInt(begun[1]) : undefined;
   const start = BigInt(Math.round((turns.origin + now0) * 1000)) * 1000n;
   let at = whole === undefined || whole > start ? 0 : Number(whole - start);
-  const words = [String(start + BigInt(at))];
-  const reasons = [];
-  const first = turns.words.length - times.length / 2;
-  for (let number = 0; number < times.length; number += 2) {
-    const [from, to] = [Math.max(ns(times[number]), at), ns(times[number + 1])];
+  let lengths = String(start + BigInt(at));
+  let reasons = '';
+  for (let number = first; number < times.length; number += 2) {
+    const from = Math.max(ns(times[number]), at);
+    const to = ns(times[number + 1]);
     if (to <= from) continue;
-    words.push(String(from - at), String(to - from));
-    const { letter, at: ready } = turns.words[first + number / 2];
-    reasons.push(letter === '-' ? letter : `${letter}${Math.max(from - ns(ready), 0)}`);
+    lengths += ` ${from - at} ${to - from}`;
+    const { letter, at: ready } = words[number / 2];
+    reasons += letter === '-' ? ' -' : ` ${letter}${Math.max(from - ns(ready), 0)}`;
     at = to;
   }
-  return [`${words.join(' ')}.`, `${reasons.join(' ')}.`];
+  return [`${lengths}.`, `${reasons.slice(1)}.`];
 }
 
 const wrapped = new WeakSet();
@@ -395,8 +394,11 @@ function wrapSpan(span) {
       if (own === turns) {
         turns = open(own);
         since = at;
-        word = UNKNOWN;
-        if (turns) turns.callback = callback;
+        if (turns) {
+          isJoined = joins(turns, at);
+          word = UNKNOWN;
+          turns.callback = callback;
+        }
       }
       // The times are the program's own if it gives them.
       if (rest[0] === undefined) {
