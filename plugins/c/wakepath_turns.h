@@ -38,7 +38,7 @@
 struct wakepath_ready {
 	/* ns since 1970: a timer was due, a descriptor's callback was called, or the turn was scheduled. */
 	uint64_t at;
-	/* For `w`: the thread that scheduled it. */
+	/* For `w`: the scheduling thread. */
 	int tid;
 	/* A word's letter (t, d, s, w, j), or 0: not known. */
 	char kind;

@@ -33,7 +33,7 @@ function threadOfWorker() {
 const MAX_TURNS = 64;
 const MAX_GAP = 0.01;
 
-// With WAKEPATH_READY=all, each promise and tick has its reason, by hooks that cost more than all else here.
+// With WAKEPATH_READY=all, each promise and tick has its reason, by hooks, which cost more than all else here.
 const ALL = process.env.WAKEPATH_READY === 'all';
 
 // Each open span has its turns in a property of this name.
@@ -71,10 +71,10 @@ function followRealtime() {
   else if (ours >= wall + 1) origin -= ours - wall - 1;
 }
 
-// Reasons. A turn becomes ready by a callback that the loop calls for a cause outside JavaScript (a *root*: a timer, a
+// Reasons. A turn becomes ready by a callback for a cause outside JavaScript (a *root*: a timer, a
 // descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
 //
-// Promises and ticks run behind the callback that scheduled them, before the loop calls another. So while no span's turn ran
+// Promises and ticks run behind their scheduling callback, before the loop calls another. So while no span's turn ran
 // behind a root, the root is their reason. As one ran, they may be its work or the root's: only noted reasons say which.
 const UNKNOWN = { letter: '-', at: 0 };
 // The last root's reason; the loop's idle time then (ms); and whether a span's turn ran since.
@@ -137,7 +137,7 @@ function dueOf(timer) {
   return due > 0 ? { letter: 't', at: due } : UNKNOWN;
 }
 
-// The reason for a callback that is no promise's. Returns the time, if it was read.
+// The reason for another callback than a promise's. Returns the time, if it was read.
 function arrive(resource) {
   const kind = kindOf(resource);
   if (kind === FOLLOWS) {
@@ -156,7 +156,7 @@ function arrive(resource) {
   return at;
 }
 
-// The reason for a callback that follows others, if none was noted.
+// A following callback's reason, if none was noted.
 function inherited() {
   return hasRun ? UNKNOWN : root;
 }
@@ -183,7 +183,7 @@ function markOf(asyncId) {
   return (parent && !(parent.order < own?.order) ? parent : own)?.reason ?? UNKNOWN;
 }
 
-// The reason for a turn that begins in the running callback. A root that only settles promises, such as a wait at shared
+// The reason for a turn beginning in the running callback. A root which only settles promises, such as a wait at shared
 // memory, calls no hook: where the loop was idle since the last root, the reason is not known.
 function wordOf(next, at) {
   if (next.callback === callback) return UNKNOWN;
@@ -225,7 +225,7 @@ function turnTo(span, arrival) {
   if (turns) note(turns, word, since, at);
   if (next) {
     isJoined = joins(next, at);
-    // A turn that goes on keeps its reason.
+    // A continued turn keeps its reason.
     if (!isJoined) word = wordOf(next, at);
     next.callback = callback;
     hasRun = true;

@@ -50,8 +50,8 @@ pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs
     walk.finish()
 }
 
-/// The active path of a window that counts as a single wait: the end of the thread's last wait in it explains all of it, by `rule`. Whatever
-/// else the thread did meanwhile explains nothing, as between two turns of an event loop's task. `None` unless a wait ends where the window
+/// A window's active path as a single wait: the end of the thread's last wait explains the whole window, by `rule`. Whatever
+/// else the thread did meanwhile explains nothing, as between two turns for a task in an event loop. `None` unless a wait ends where the window
 /// does.
 pub fn as_single_wait(
     graph: &Graph,
@@ -336,7 +336,7 @@ impl Walk<'_> {
         self.todo[first..].reverse();
     }
 
-    /// Follows a thread before its first known time: its forker, if there is one.
+    /// Follows a thread before its first known time: its forker, if any.
     fn follow_before_first(&mut self, follow: Follow) {
         let Follow { position, at, to, joined, .. } = follow;
         let thread = self.graph.thread(position.thread);
@@ -361,7 +361,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Follows a thread after its last known time: its successor, if there is one.
+    /// Follows a thread after its last known time: its successor, if any.
     fn follow_after_last(&mut self, follow: &Follow, to: Stamp<Reference>) {
         if let Some(next) = self.graph.successor(follow.position.thread) {
             let position = Position { thread: next, ..follow.position };

@@ -71,7 +71,7 @@ pub trait HandOvers: Debug {
     /// The beginning of a thread's work at `at`. `None` if not known.
     fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>>;
 
-    /// The rule by which the end of a thread's own wait in this call explains the wait, where the end is not known to have been awaited.
+    /// The rule by which the end explains a thread's own wait in this call, where the thread may have awaited something else.
     fn rule_of_wait(&self, _: ThreadIndex, _: Option<&Call>) -> Option<Rule> {
         None
     }

@@ -370,7 +370,7 @@ pub enum Cause {
     Unrecorded,
     /// A step of the goroutine was not recorded here, although no record was lost.
     StepUnrecorded,
-    /// An event loop waited for several things at once, and nothing shows for which of them this work waited.
+    /// An event loop waited for several things at once, and nothing shows for which this work waited.
     LoopEvent,
     /// The thread was not alive.
     NotAlive,
@@ -499,7 +499,7 @@ pub enum Rule {
     TakenUp,
     /// A thread stands for the request until it handed the request over; from then until the next thread's pick-up, the request was in a queue.
     HandedOver,
-    /// The program noted what made the next turn of its event loop's task ready: this explains the time since the turn before.
+    /// The program noted what made its task's next turn ready: this explains the time since the turn before.
     NotedReady,
     /// An event loop turned to the task right behind a wait: the wait's end made the task ready, and explains the time since its turn before.
     NextTurn,

@@ -13,7 +13,7 @@ pub struct Problem {
     pub from: Stamp<Reference>,
     /// The end of the time range.
     pub to: Stamp<Reference>,
-    /// The thread concerned, if there is one.
+    /// The thread concerned, if any.
     pub thread: Option<ThreadIndex>,
 }
 

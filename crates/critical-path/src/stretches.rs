@@ -4,7 +4,9 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::find_problems::problems;
-use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Unjoined, Via, Wait, WaitId, Window};
+use crate::{
+    Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Unjoined, Via, Wait, WaitId, Window,
+};
 
 /// A stretch of the time of handed-over work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +71,7 @@ pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Str
     Some(assembled(graph, window, algorithm, segments, waits, joined))
 }
 
-/// A path of segments that tile the window, and of the waits that they explain. Another choice about time-outs would be for each of its parts alone.
+/// A path with these segments, which tile the window, and the waits that they explain. Another choice about time-outs is for each part alone.
 pub fn assembled(
     graph: &Graph,
     window: Window,

@@ -7,10 +7,10 @@ use wakepath_wait_graph::{
     Waker,
 };
 
-use crate::{Algorithm, Rule};
 use crate::early_end::{EarlyEnd, may_go_on, timed_out};
 use crate::periodic_ticks::PeriodicTicks;
 use crate::tiles::Trust;
+use crate::{Algorithm, Rule};
 
 /// The treatment of time-outs.
 ///
@@ -29,7 +29,7 @@ pub enum Timeouts {
     /// argument. The same holds for a futex wait cut short by a signal of the thread's own process:
     /// [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
     ///
-    /// A wait ended by an event loop's tick goes on in the next one ([`Rule::PeriodicTick`](crate::Rule::PeriodicTick)).
+    /// A wait ended by an event loop's tick goes on in the next wait ([`Rule::PeriodicTick`](crate::Rule::PeriodicTick)).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event, and a descriptor is the same for
     /// each packet. If a missing record may hide a return to the same wait, the time-out is ambiguous.
@@ -120,7 +120,7 @@ pub(crate) struct EarlyWait {
 }
 
 impl EarlyWait {
-    /// The wait whose end also explains this wait, if there is one. A wait ended by a tick counts with the next wait that no tick ended. `joint`
+    /// The wait whose end also explains this wait, if any. A wait ended by a tick counts with the next wait that no tick ended. `joint`
     /// has the joined waits around.
     pub(crate) fn ending(
         self,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait,
-    WaitId, Window, active_by,
+    Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait, WaitId,
+    Window, active_by,
 };
 use wakepath_event::Context;
 use wakepath_wait_graph::{Graph, ThreadIndex};

@@ -1,11 +1,11 @@
-//! The path of a request that an event loop works for in turns: a task on two levels, as a goroutine is.
+//! A request's path in an event loop, which works for it in turns: a task on two levels, like a goroutine.
 //!
 //! Between two turns only what made the next turn ready explains the wait, whatever else ended the loop's waits meanwhile (G15 §5.4.3 and
 //! §8.1, L19 §5.4 and §6.3 leave event loops open):
 //!
 //! ```text
-//! loop      aa..|..bbb.|.aaa     `a`: a turn of this request; `.`: waits; `|`: something ended a wait
-//! timer     aattttttttttaaa      the program noted that a timer made the last turn ready, when it was due
+//! loop      aa..|..bbb.|.aaa     `a`: this request's turn; `.`: waits; `|`: something ended a wait
+//! timer     aattttttttttaaa      the program noted a timer as the last turn's reason, and when it was due
 //! path      aatttttttbbbttaa     due while the loop worked for `b`: from then on it was blocked by `b`
 //! ```
 //!
@@ -20,8 +20,8 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Basis, Cause, EndedWait, Had, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via, Wait, WaitId,
-    Window, active_with, as_single_wait, assembled,
+    Basis, Cause, EndedWait, Had, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via,
+    Wait, WaitId, Window, active_with, as_single_wait, assembled,
 };
 use wakepath_event::{Call, Context};
 use wakepath_spans::{Ready, RequestIndex, SpanIndex, WorksFor};
@@ -31,17 +31,17 @@ use crate::hand_over::InServices;
 use crate::join::Joined;
 use crate::model::{JoinedBy, Worked};
 
-/// The most spans of a request whose turns are read.
+/// The most spans in a request whose turns are read.
 const MAX_SPANS: usize = 1024;
 
-/// The most requests that made each other ready, one above the other.
+/// The deepest chain in which requests made each other ready.
 const MAX_DEPTH: u32 = 32;
 
 /// Turns no further apart follow each other, ns: a span begins or ends within a callback.
 const MAX_GAP_NS: u64 = 10_000;
 
-/// The time, ns, that a loop may run between the end of its wait and the turn for which the wait ended: to take up its events. A longer wait may
-/// have a twentieth of its length.
+/// The longest run, ns, between a loop's wait and the turn for which the wait ended: the loop takes its events up. Behind a longer wait it may run
+/// for a twentieth of the wait.
 const TAKES_UP_NS: u64 = 1_000_000;
 
 /// A request's path in an event loop.
@@ -55,8 +55,13 @@ pub struct TaskPath {
     pub of_waits: Vec<Option<RequestIndex>>,
 }
 
-/// The path of a request over `window`, if its thread is an event loop that worked for it in turns; `None` for another thread.
-pub fn task_path(joined: &Joined<'_>, request: RequestIndex, window: Window, timeouts: Timeouts) -> Option<TaskPath> {
+/// A request's path over `window`, if its thread is an event loop with turns for it; `None` for another thread.
+pub fn task_path(
+    joined: &Joined<'_>,
+    request: RequestIndex,
+    window: Window,
+    timeouts: Timeouts,
+) -> Option<TaskPath> {
     let Window { thread, from, to } = window;
     let in_services = InServices { joined };
     let (tiles, followed) = (Tiles::default(), HashMap::new());
@@ -72,8 +77,7 @@ pub fn task_path(joined: &Joined<'_>, request: RequestIndex, window: Window, tim
     Some(TaskPath { path, of_segments, of_waits })
 }
 
-/// A thread that may be an event loop with a single request: what ended its waits for a set of descriptors need not have been awaited by the
-/// request.
+/// A thread, perhaps an event loop with a single request: the request need not have awaited the events in the loop's set.
 #[derive(Debug)]
 pub struct InLoop<'a, 'r> {
     /// Requests handed over in called services.
@@ -129,7 +133,7 @@ struct Turned {
 }
 
 impl Turns {
-    /// The noted turns of a request's spans in this thread; `None` if its root span has none.
+    /// The noted turns in this thread for a request's spans; `None` if its root span has none.
     fn of(joined: &Joined<'_>, request: RequestIndex, thread: ThreadIndex) -> Option<Self> {
         let Joined { recorded, traced, places, .. } = joined;
         let of_request = traced.request(request);
@@ -171,7 +175,14 @@ impl Turns {
         for (begin, end) in self.turns.iter().map(|turn| (turn.from, turn.to)).chain(ends) {
             let begin = begin.clamp(at, to.max(at));
             let is_long = begin.since(at) > TAKES_UP_NS;
-            if is_long || joined.recorded.graph.state_intervals(self.thread).overlapping(at, begin).any(|interval| is_blocked(&interval)) {
+            if is_long
+                || joined
+                    .recorded
+                    .graph
+                    .state_intervals(self.thread)
+                    .overlapping(at, begin)
+                    .any(|interval| is_blocked(&interval))
+            {
                 return true;
             }
             at = at.max(end);
@@ -255,8 +266,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A request's time in a thread whose turns are not noted: where the thread waits for a set of descriptors, it is an event loop, and nothing
-    /// shows the turns. `None` for another thread, and for a loop that worked for no other request meanwhile: [`InLoop`].
+    /// A request's time in a thread without noted turns: where the thread waits for a set, it is an event loop, and nothing shows the turns.
+    /// `None` for another thread, and for a loop without another request meanwhile: [`InLoop`].
     fn without_turns(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<()> {
         let Joined { recorded, traced, work, .. } = self.joined;
         if is_noted(self.joined, request) {
@@ -277,8 +288,10 @@ impl Walk<'_, '_> {
             !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
         };
         let open = work.open(&thread, place.from, place.to);
-        let beside_others =
-            open.iter().filter_map(|(_, _, open)| *open).any(|(last, first)| is_other(last) || is_other(first));
+        let beside_others = open
+            .iter()
+            .filter_map(|(_, _, open)| *open)
+            .any(|(last, first)| is_other(last) || is_other(first));
         if !beside_others {
             return None;
         }
@@ -293,7 +306,7 @@ impl Walk<'_, '_> {
         Some(())
     }
 
-    /// The time between two turns, before a turn that was made ready so.
+    /// The time between two turns; `ready` is the second turn's reason.
     fn gap(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, ready: Ready) {
         let Place { from, to, .. } = place;
         let then = |ns| to.minus(ns).clamp(from, to);
@@ -324,13 +337,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The time at which the loop's thread wakes for a timer that was due: the kernel's time-out may be up to a millisecond later.
+    /// The time at which the loop's thread wakes for a due timer: the kernel's time-out may be up to a millisecond later.
     fn woken(&self, thread: ThreadIndex, due: Stamp<Reference>, to: Stamp<Reference>) -> Stamp<Reference> {
         let mut at_due = self.joined.recorded.graph.state_intervals(thread).overlapping(due, due.plus(1));
         at_due.find(|wait| is_blocked(wait) && wait.from < due).map_or(due, |wait| wait.to.clamp(due, to))
     }
 
-    /// The time up to which the loop's thread, in a turn of a request, scheduled the next turn.
+    /// The time up to which the loop's thread, in another request's turn, scheduled the next turn.
     fn scheduled(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
         let Joined { traced, .. } = self.joined;
         if place.from >= place.to {
@@ -348,7 +361,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A wait that another request of the same loop ended.
+    /// A wait ended by another request in the same loop.
     fn by_request(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, by: RequestIndex) {
         let Place { from, to, .. } = place;
         let turns = Turns::of(self.joined, by, thread);
@@ -364,7 +377,7 @@ impl Walk<'_, '_> {
         self.task(by, &turns, below.since(came));
     }
 
-    /// A wait that a thread ended.
+    /// A wait ended by a thread.
     fn by_thread(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, tid: u32) {
         let Joined { recorded, traced, places, .. } = self.joined;
         let Place { from, to, .. } = place;
@@ -381,7 +394,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The time up to which the loop found the next turn's event, as the kernel shows it: by the end of the loop's last wait.
+    /// The time up to which the loop found the next turn's event, as the kernel shows it: by its last wait's end.
     fn looked(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
         let Joined { recorded, .. } = self.joined;
         let graph = &recorded.graph;
@@ -397,7 +410,8 @@ impl Walk<'_, '_> {
                 false => self.undecided(request, thread, place),
             };
         };
-        let found = Some(last).filter(|last| last.to <= to && self.turns_right_behind(request, thread, place, last.to));
+        let found = Some(last)
+            .filter(|last| last.to <= to && self.turns_right_behind(request, thread, place, last.to));
         let window = |last: &StateInterval| Window { thread, from, to: last.to };
         let path = found.and_then(|last| {
             let rule = Rule::NextTurn;
@@ -412,7 +426,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the loop turned to the request, up to the end of `place`, right behind the end of a wait: it worked for no other request between,
+    /// Whether the loop turned to the request, up to `place.to`, right behind a wait's `end`: it worked for no other request between,
     /// and not long for itself.
     fn turns_right_behind(
         &self,
@@ -434,7 +448,7 @@ impl Walk<'_, '_> {
         ran <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
     }
 
-    /// Adds a wait of a request's task, ended by code in `by`. Returns the place below it.
+    /// Adds a wait in a request's task, ended by code in `by`. Returns the place below it.
     fn wait(&mut self, request: RequestIndex, thread: ThreadIndex, by: ThreadIndex, place: Place) -> Place {
         let Place { from, to, parent, depth, .. } = place;
         let id = WaitId(self.tiles.waits.len() as u32);
@@ -456,7 +470,7 @@ impl Walk<'_, '_> {
         Place { parent: Some(id), depth: depth + 1, via: Via::Wakeup, ..place }
     }
 
-    /// A thread's own path over this time; `of` is the request whose turn or wait the thread's own time is. `rule` led there.
+    /// A thread's own path over this time; the thread's own time is a turn or wait for the request `of`. `rule` led there.
     fn thread(&mut self, thread: ThreadIndex, place: Place, of: Option<RequestIndex>, rule: Option<Rule>) {
         let Place { from, to, .. } = place;
         if from < to {
@@ -520,7 +534,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// A reason, counted from a time that lies `ns` before the turn: no reason where it came only then.
+/// A reason, counted from a time `ns` before the turn: no reason where it came only then.
 const fn later(ready: Ready, ns: u64) -> Ready {
     match ready {
         Ready::Timer(before) if before >= ns => Ready::Timer(before - ns),
@@ -532,7 +546,7 @@ const fn later(ready: Ready, ns: u64) -> Ready {
 }
 
 impl TaskPath {
-    /// The work that a segment belongs to, if its task is known.
+    /// A segment's work, if its task is known.
     pub(crate) fn work_of_segment(&self, place: usize, joined: &Joined<'_>) -> Option<Worked> {
         let segment = self.path.segments.get(place)?;
         let request = self.of_segments.get(place).copied().flatten()?;
@@ -540,7 +554,7 @@ impl TaskPath {
         Some(Worked { works_for, by: JoinedBy::Thread, ..Worked::unknown(segment.from, segment.to) })
     }
 
-    /// The work that a wait belongs to, if its task is known.
+    /// A wait's work, if its task is known.
     pub(crate) fn work_of_wait(&self, wait: WaitId, joined: &Joined<'_>) -> Option<WorksFor> {
         let request = self.of_waits.get(wait.0 as usize).copied().flatten()?;
         Some(WorksFor::Span(joined.traced.request(request).root))

@@ -16,8 +16,8 @@ use wakepath_event::{ClockId, Clocks, Cpu, Description, EventKind, HostIdentity,
 use wakepath_loaded::{Host, Recorded, Survey};
 use wakepath_scenario::{event, text};
 use wakepath_spans::{
-    Dropped, Kind, NotedTurns, Operation, OperationIndex, Ready, RequestIndex, Service, ServiceIndex, Span, SpanId,
-    SpanIndex, Spans, TraceId,
+    Dropped, Kind, NotedTurns, Operation, OperationIndex, Ready, RequestIndex, Service, ServiceIndex, Span,
+    SpanId, SpanIndex, Spans, TraceId,
 };
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, ThreadIndex};
@@ -195,7 +195,9 @@ fn ready_by(word: &str) -> Ready {
         "d" => Ready::Descriptor(number(rest)),
         "s" => Ready::Scheduled(number(rest)),
         "j" => Ready::Pool(number(rest)),
-        "w" => rest.split_once(':').map(|(tid, at)| Ready::Thread(number(tid), number(at))).expect("a thread"),
+        "w" => {
+            rest.split_once(':').map(|(tid, at)| Ready::Thread(number(tid), number(at))).expect("a thread")
+        }
         _ => Ready::Unknown,
     }
 }

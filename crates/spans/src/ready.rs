@@ -1,10 +1,10 @@
 //! The reason why each turn of a span became ready, where its program noted it.
 //!
-//! Between two turns only what made the next turn ready explains the wait: the loop may have woken for other things meanwhile.
+//! Between two turns, only what made the next turn ready explains the wait: the loop may have woken for other things meanwhile.
 
 use std::str::FromStr;
 
-/// What made a turn ready. Times are ns before the turn's beginning.
+/// A turn's reason to be ready. Times are ns before the turn's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// Not known, or the turn continues another in the same callback.
@@ -31,7 +31,12 @@ impl Ready {
         if let Some((tid, at)) = rest('w').and_then(|rest| rest.split_once(':')) {
             return Some(Self::Thread(number(tid)?, number(at)?));
         }
-        let by = [('t', Self::Timer as fn(u64) -> Self), ('d', Self::Descriptor), ('s', Self::Scheduled), ('j', Self::Pool)];
+        let by = [
+            ('t', Self::Timer as fn(u64) -> Self),
+            ('d', Self::Descriptor),
+            ('s', Self::Scheduled),
+            ('j', Self::Pool),
+        ];
         let (rest, by) = by.into_iter().find_map(|(letter, by)| Some((rest(letter)?, by)))?;
         Some(by(number(rest)?))
     }
@@ -72,8 +77,23 @@ mod tests {
     #[test]
     fn a_text_that_is_cut_off_or_malformed_has_no_reasons() {
         for text in [
-            "", "t12", "t12 ", "t.", "t-1.", "t+1.", "x1.", "1.", "w1.", "w:1.", "w1:.", "w1:+2.", "w4294967296:1.", "t1  d1.",
-            "--.", "t18446744073709551616.", "-1.",
+            "",
+            "t12",
+            "t12 ",
+            "t.",
+            "t-1.",
+            "t+1.",
+            "x1.",
+            "1.",
+            "w1.",
+            "w:1.",
+            "w1:.",
+            "w1:+2.",
+            "w4294967296:1.",
+            "t1  d1.",
+            "--.",
+            "t18446744073709551616.",
+            "-1.",
         ] {
             assert_eq!(Ready::parse_all(text), None, "{text}");
         }

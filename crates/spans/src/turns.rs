@@ -30,7 +30,7 @@ pub struct NotedTurns<C> {
     pub turns: Vec<(Stamp<C>, Stamp<C>)>,
     /// Each turn's thread number, if turns in all threads are noted; `None` if only turns in the span's first thread are.
     pub tids: Option<Vec<u32>>,
-    /// What made each turn ready; empty if not noted.
+    /// The reason why each turn was ready; empty if not noted.
     pub ready: Vec<Ready>,
 }
 
@@ -52,12 +52,7 @@ impl NotedTurns<Wall> {
     /// there, or from the previous turn's end, to its beginning, and its length. A text `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.` has the
     /// turns in all threads: for each thread its turns, again from SINCE on. `None` for a text that is cut off or malformed, or has a turn outside
     /// the span. `ready` has a word for each turn, as [`Ready::parse_all`] reads it; with another number of words it does not count.
-    pub(crate) fn parse(
-        text: &str,
-        ready: Option<&str>,
-        from: Stamp<Wall>,
-        to: Stamp<Wall>,
-    ) -> Option<Self> {
+    pub(crate) fn parse(text: &str, ready: Option<&str>, from: Stamp<Wall>, to: Stamp<Wall>) -> Option<Self> {
         let text = text.strip_suffix('.').filter(|text| text.len() < MAX_TEXT_BYTES)?;
         let mut words = text.split(' ');
         let since: u64 = number(words.next()?)?;
@@ -474,7 +469,8 @@ mod tests {
     #[test]
     fn a_span_whose_turns_are_noted_in_all_threads_is_whole_in_each() {
         let at = Stamp::<Reference>::from_ns;
-        let noted = NotedTurns { since: at(1), turns: vec![(at(2), at(4))], tids: Some(vec![7]), ready: Vec::new() };
+        let noted =
+            NotedTurns { since: at(1), turns: vec![(at(2), at(4))], tids: Some(vec![7]), ready: Vec::new() };
         let span = SpanIndex(0);
         let turns = Turns::new([TurnsOfSpan { thread: 7, from: at(1), to: at(9), span, noted: Some(noted) }]);
         assert!(turns.is_whole(&7, span, at(1)) && turns.is_whole(&8, span, at(1)));

@@ -88,7 +88,7 @@ int main(void)
 	if (strlen(words) != WAKEPATH_READY_BYTES - 2 || words[WAKEPATH_READY_BYTES - 3] != '.')
 		return puts(words);
 	wakepath_begin_turns(&turns);
-	/* A time that ran backwards. */
+	/* A time ran backwards. */
 	note(1000, 900, 0, 't', 0, 900);
 	check(0, NULL, NULL);
 	return puts("right") < 0;

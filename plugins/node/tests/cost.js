@@ -43,7 +43,7 @@ async function turns() {
   await Promise.all([one(tracer.startSpan('a')), one(tracer.startSpan('b'))]);
 }
 
-// By eight clients in this process that keep their connections. Each has an immediate, a job of the pool, and ten awaits in a
+// By eight clients in this process, with lasting connections. Each has an immediate, a job of the pool, and ten awaits in a
 // span within its own.
 async function handle(response) {
   await new Promise((done) => setImmediate(done));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 
-// Callbacks that the loop calls for causes outside JavaScript, each in a span: prints those whose turn has another letter than
+// Callbacks for causes outside JavaScript, each in a span: prints those whose turn has another letter than
 // expected, and the number of kinds.
 
 const { context, trace } = require('@opentelemetry/api');

@@ -65,7 +65,7 @@ const within = (name, work) =>
   });
 const outside = (work) => context.with(ROOT_CONTEXT, work);
 
-// A span that waits until `plant` calls `wake`, and works then, longest. `plant` runs outside the span.
+// A span waits until `plant` calls `wake`, and works then, longest. `plant` runs outside the span.
 async function waits(plant) {
   let wake;
   const waiting = within('waits', () => new Promise((done) => (wake = done)).then(() => busy(5)));
@@ -115,7 +115,7 @@ const cases = {
     has(ended.get('x'), 't', due);
   },
 
-  async 'a timer that the loop serves late: from its due time'() {
+  async 'a timer served late: from its due time'() {
     let due;
     await within('x', () => {
       outside(() => setTimeout(() => busy(200), 5));
@@ -390,7 +390,7 @@ const cases = {
     }
   },
 
-  async 'a timer that came early was due at its turn'() {
+  async 'an early timer was due at its turn'() {
     let at;
     await within('x', () => new Promise((done) => {
       setTimeout(() => { at = now(); busy(5); done(); }, 5).isEarly = true;

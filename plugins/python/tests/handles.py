@@ -166,7 +166,7 @@ async def reads():
 
 
 async def hops():
-    """A timer that resolves nothing itself."""
+    """A timer, which resolves nothing itself."""
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
     loop.call_later(0.01, loop.call_soon, event.set)
@@ -244,7 +244,7 @@ assert kinds("odd") == {"-"}, turns_of("odd")
 
 
 def copied():
-    """A loop that runs in a copied context: outside callbacks its thread works for no span."""
+    """A loop in a copied context: outside callbacks its thread works for no span."""
     span = tracer().start_span("copied")
     with use_span(span):
         context = contextvars.copy_context()

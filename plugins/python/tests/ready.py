@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Spans in a loop, each with turns that become ready for a planted reason, and the word for each in `wakepath.ready`.
+"""Spans in a loop, each with turns ready for a planted reason, and the word for each in `wakepath.ready`.
 
     ready.py [plain | debug | uvloop | safe]
 
@@ -67,7 +67,7 @@ def next_times():
 
 
 class Peer:
-    """A thread that answers each line of a connection after 20 ms, and notes the time."""
+    """A thread answers each line of a connection after 20 ms, and notes the time."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -63,7 +63,7 @@ async def words_take_no_other_attributes_place():
         attributes = kept.spans["room"].attributes
         names = ["own", "wakepath.tid", "wakepath.turns"] + ["wakepath.ready"] * has_words
         assert list(attributes) == names, (most, dict(attributes))
-    # A class of attributes that the plug-in does not know.
+    # A class unknown to the plug-in.
     _record.use_attributes(dict)
     with begin("unknown class"):
         await asyncio.sleep(0.001)

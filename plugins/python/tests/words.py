@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The turns of ended spans, each with its word, for programs that plant reasons. Spans begin behind the plug-in's installation."""
+"""The turns of ended spans, each with its word, for programs with planted reasons. Spans begin behind the plug-in's installation."""
 
 import asyncio
 import time

@@ -6,7 +6,7 @@
  *
  * - a class of our own, with a note, for what `BaseEventLoop._call_soon` schedules;
  * - TimerHandle, with its due time by the loop's clock;
- * - Handle itself: only a descriptor's reader or writer has it, in a loop that uses our `_call_soon`. A signal's handler has it too, and a
+ * - Handle itself: only a descriptor's reader or writer has it, in a loop with our `_call_soon`. A signal's handler has it too, and a
  *   descriptor's callback calls that.
  */
 #ifndef CALLBACKS_H
@@ -28,7 +28,7 @@ static PyObject *noted_call_soon;
 /* Names of attributes. */
 static PyObject *context_name, *get_name, *loop_name, *time_name, *when_name, *call_soon_name, *ready_name, *append_name;
 
-/* A note for a loop that is not asyncio's own. */
+/* A note for another loop than asyncio's own. */
 struct note_object {
 	PyObject_HEAD
 	struct note note;
@@ -47,7 +47,7 @@ static size_t note_offset(PyTypeObject *base)
 	return ((size_t)base->tp_basicsize + _Alignof(struct note) - 1) / _Alignof(struct note) * _Alignof(struct note);
 }
 
-/* What the thread turns back to behind a callback. */
+/* The state to which the thread turns back behind a callback. */
 struct outer {
 	long depth;
 	struct wakepath_ready reason;

@@ -3,7 +3,7 @@
  * Why a callback became ready. Each callback has a note from its scheduling; its reason is made from the note as the callback begins,
  * and is why the span's turn that begins with it became ready.
  *
- * A callback that belongs to no span's turn hands its own reason to the callbacks that it schedules: a timer that resolves a future is
+ * A callback that belongs to no span's turn hands its own reason to the callbacks it schedules: a timer which resolves a future is
  * why the future's task runs, and a reader is why a request's task runs.
  */
 #ifndef READY_H
@@ -14,7 +14,7 @@
 /* A callback's note. */
 struct note {
 	enum { UNKNOWN, SCHEDULED, TIMER, DESCRIPTOR } kind;
-	/* SCHEDULED: the thread and process that scheduled it, and the time, ns since 1970. */
+	/* SCHEDULED: the scheduling thread and process, and the time, ns since 1970. */
 	int tid;
 	long process;
 	uint64_t made;
@@ -32,7 +32,7 @@ static double monotonic_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The note for a callback that this thread schedules now. */
+/* The note for a callback scheduled now by this thread. */
 static void note_scheduled(struct note *note)
 {
 	note->kind = SCHEDULED;

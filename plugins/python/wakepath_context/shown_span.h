@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The span that each thread shows, in a record that is never written while it is shown. */
+/* The span shown by each thread, in a record which is never written while it is shown. */
 #ifndef SHOWN_SPAN_H
 #define SHOWN_SPAN_H
 

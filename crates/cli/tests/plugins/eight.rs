@@ -48,7 +48,8 @@ fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
             }
             sums
         };
-        let (states, blockers): (BTreeMap<_, f64>, _) = (sum("states", "state"), sum("blocked_by", "operation"));
+        let (states, blockers): (BTreeMap<_, f64>, _) =
+            (sum("states", "state"), sum("blocked_by", "operation"));
         Parts { in_all: states.values().sum(), states, blockers }
     };
     ids.map(answer).collect()

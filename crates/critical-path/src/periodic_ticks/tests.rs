@@ -1,12 +1,14 @@
+//! Ticks in drawn waits: the grids, at both sides of each limit.
+
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A thread's waits one after the other, each `30t`: its end, ms, and how it ended. Behind it the thread runs for 10 us, or, in `30t+4.5`, for 4.5 ms.
+/// A thread's waits in order, each `30t`: its end, ms, and how it ended. Behind it the thread runs for 10 us, or, in `30t+4.5`, for 4.5 ms.
 ///
-/// `t` is a time-out, `a` one behind which the thread wakes another, `p` one of which the kernel does not know whether something was ready, `u` one of
-/// another set; `e` is an event, `o` one of another set, and `r` the end of a read.
+/// `t` is a time-out; behind `a` the thread wakes another, at `p` the kernel does not know whether something was ready, and `u` is in
+/// another set; `e` is an event, `o` an event in another set, and `r` a read's end.
 struct Waits {
     graph: Graph,
     ends: Vec<String>,
@@ -60,7 +62,7 @@ impl Waits {
         PeriodicTicks::of(&self.graph, ThreadIndex(0), &window)
     }
 
-    /// The drawn waits, by the index of their state interval.
+    /// The drawn waits, by their state interval's index.
     fn drawn(&self) -> BTreeMap<usize, &str> {
         let intervals = self.graph.state_intervals(ThreadIndex(0));
         let all = (0..intervals.len()).filter(|&index| {
@@ -178,7 +180,7 @@ fn a_wait_that_lasts_past_a_point_ends_a_grid() {
 
 #[test]
 fn the_lengths_of_the_waits_differ() {
-    // Waits of 100 ms; the second is shorter.
+    // Waits with 100 ms; the second is shorter.
     let with = |event: &str| ticks(&format!("101t {event}e 201.01t 301.02t 400e"));
     assert_eq!(with("104.01"), "101t 201.01t 301.02t");
     assert_eq!(with("104"), "");
@@ -226,7 +228,7 @@ fn a_program_that_acts_behind_half_of_the_time_outs_polls() {
 fn a_tick_leads_back_to_its_set() {
     assert_eq!(ticks("30t 70e 130t 180e 230t 250r 300e 330t 400e"), "30t 130t 330t");
     assert_eq!(ticks("30t 70e 130t 180e 230t 250o 300e 330t 400e"), "30t 130t 330t");
-    // Time-outs of two sets make no grid.
+    // Time-outs in two sets make no grid.
     assert_eq!(ticks("30t 70e 130u 180e 230t 300e 330u 400e"), "");
     assert_eq!(ticks("30t 70e 130p 180e 230t 300e 330t 400e"), "");
 }
@@ -261,7 +263,7 @@ fn a_row_of_ticks_leads_to_the_wait_behind_the_last() {
 
 #[test]
 fn ticks_are_looked_for_around_the_window() {
-    // Between two ticks there are so many events.
+    // Each pair of ticks has this number of events between.
     let with = |events: usize| {
         let between = |from: usize| {
             (0..events).fold(String::new(), |mut drawn, event| {

@@ -90,8 +90,14 @@ pub(super) fn path_of<'r>(
         Some(work.between(&goroutine, segment.from, segment.to).into_iter().map(worked).collect())
     };
     // A path's waits have threads, and no goroutines.
-    let blame =
-        blame(traced, request, &found.path, work_of, |_, _, _| WorksFor::Unknown, |_, _, _| (None, Vec::new()));
+    let blame = blame(
+        traced,
+        request,
+        &found.path,
+        work_of,
+        |_, _, _| WorksFor::Unknown,
+        |_, _, _| (None, Vec::new()),
+    );
     let number = |index: GoroutineIndex| goroutines.get(index).number;
     let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
     let other = |by: GoroutineIndex, at: Stamp<Reference>| {

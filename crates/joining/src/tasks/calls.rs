@@ -1,4 +1,4 @@
-//! Waits for calls of other services: a gap between two turns within a client's span is a wait for that call.
+//! Waits for calls to other services: a gap between two turns within a client's span is a wait for the call.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Basis, Cause, SegmentKind};
@@ -8,7 +8,7 @@ use wakepath_wait_graph::ThreadIndex;
 use super::{MAX_DEPTH, MAX_SPANS, Place, Turns, Walk};
 
 impl Walk<'_, '_> {
-    /// The time between two turns up to `place.to`, if the request waited for the answer of a service with spans. Returns whether it did.
+    /// The time between two turns up to `place.to`, if the request waited for a service with spans. Returns whether it did.
     pub(super) fn call(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> bool {
         let Place { from, to, .. } = place;
         let Some(callee) = self.call_within(request, from, to).and_then(|call| self.callee(call)) else {
@@ -17,7 +17,8 @@ impl Walk<'_, '_> {
         let (began, ended) = self.joined.times(callee);
         let [began, ended] = [began, ended].map(|at| at.clamp(from, to));
         let is_new = self.followed.insert(callee, (began, ended)) != Some((began, ended));
-        let Some(by) = self.thread_of(callee).filter(|_| began < ended && is_new && place.depth < MAX_DEPTH) else {
+        let Some(by) = self.thread_of(callee).filter(|_| began < ended && is_new && place.depth < MAX_DEPTH)
+        else {
             return false;
         };
         let below = self.wait(request, thread, by, place);
@@ -31,8 +32,13 @@ impl Walk<'_, '_> {
         true
     }
 
-    /// The client's span of a request that was open all this time; of several, the first to end behind it.
-    fn call_within(&self, request: RequestIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<SpanIndex> {
+    /// A request's client span, open all this time; among several, the first to end behind it.
+    fn call_within(
+        &self,
+        request: RequestIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<SpanIndex> {
         let traced = self.joined.traced;
         let spans = traced.request(request).spans.iter().take(MAX_SPANS).copied();
         let open = spans.filter(|span| traced.spans.span(*span).kind == Kind::Client).filter_map(|span| {
@@ -42,11 +48,12 @@ impl Walk<'_, '_> {
         open.min().map(|(_, span)| span)
     }
 
-    /// The request that a client's span made of another service; `None` unless there is exactly one.
+    /// The request made by a client's span; `None` unless there is exactly one.
     fn callee(&self, call: SpanIndex) -> Option<RequestIndex> {
         let requests = &self.joined.traced.requests;
         let own = requests.containing(call);
-        let mut called = requests.children(call).iter().map(|span| requests.containing(*span)).filter(|it| *it != own);
+        let mut called =
+            requests.children(call).iter().map(|span| requests.containing(*span)).filter(|it| *it != own);
         let callee = called.next()?;
         called.all(|other| other == callee).then_some(callee)
     }

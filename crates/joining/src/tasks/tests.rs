@@ -1,4 +1,4 @@
-//! The paths of requests that an event loop works for in turns.
+//! Requests' paths in an event loop.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ fn path(made: &Made, asked: &str) -> Option<String> {
     Some(text)
 }
 
-/// The requests that blocked a request, with their times.
+/// A request's blockers, with their times.
 fn blockers(made: &Made, asked: &str) -> String {
     let (joined, request) = (made.joined(), made.request(asked));
     let (from, to) = joined.times(request);
@@ -129,7 +129,10 @@ fn a_timer_that_was_due_explains_the_wait_and_whatever_ran_behind_it_blocks() {
 fn a_loop_that_still_waits_for_its_timer_as_it_is_due_waits_for_it() {
     // Due at 6500, within the wait up to 7000.
     let path = told(&[waiting("t250000000")], "a/a");
-    assert!(path.starts_with("2000 loop running of a/a; 7000 loop timer noted of a/a; 9000 loop running; "), "{path}");
+    assert!(
+        path.starts_with("2000 loop running of a/a; 7000 loop timer noted of a/a; 9000 loop running; "),
+        "{path}"
+    );
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn a_turn_that_another_request_scheduled_waits_for_this_requests_own_turns() {
         told(&spans, "a/a"),
         "2000 loop running of a/a; 8200 loop timer noted below 1 of b/b; 8500 loop running below 1 of b/b; 9000 loop running; 9500 loop running of a/a; "
     );
-    // All of the wait, and what the loop still did for it behind.
+    // All the wait, and the loop's work for it behind.
     assert_eq!(short(&blockers(&with(&spans), "a/a")), "b/b 6600; ".replace("6600", "660000000"));
 }
 
@@ -167,7 +170,7 @@ fn a_request_that_came_later_explains_nothing_before_it_came() {
 
 #[test]
 fn requests_that_make_each_other_ready_without_end_are_undecided() {
-    // Each says that the other scheduled it, later than it ran itself.
+    // Each says the other scheduled it, later than it ran itself.
     let a = span("a/a", (1000, 9500), &[(1000, 1100, "-"), (9000, 9500, "s0")]);
     let b = span("b/b", (1000, 9500), &[(1000, 1100, "-"), (8500, 9000, "s0")]);
     let path = told(&[a, b], "a/a");
@@ -182,21 +185,21 @@ fn a_turn_that_another_thread_scheduled_waits_for_this_thread() {
         told(&spans, "a/a"),
         "2000 loop running of a/a; 8500 peer running noted below 1; 9000 loop running; 9500 loop running of a/a; "
     );
-    // A thread that is not there, or the loop's own.
+    // An unknown thread, or the loop's own.
     for word in ["w99:50000000", "w10:50000000"] {
         let path = told(&[waiting(word)], "a/a");
         assert!(path.starts_with("2000 loop running of a/a; 8500 loop unknown ? of a/a; 9000 "), "{path}");
     }
 }
 
-/// The same with a second turn from 7000 on, right behind the wait that `peer` ended.
+/// The same with a second turn from 7000 on, right behind the wait ended by `peer`.
 fn woken(from: u64, word: &str) -> String {
     span("a/a", (1000, 9500), &[(1000, 2000, "d0"), (from, 9500, word)])
 }
 
 #[test]
 fn the_last_wait_before_a_turn_explains_all_the_time_since_the_turn_before() {
-    // The timer at 4000 ended a wait of the loop, but not this request's.
+    // The timer at 4000 ended the loop's wait, but not this request's.
     for word in ["d0", "j0", "-"] {
         assert_eq!(
             told(&[woken(7000, word)], "a/a"),
@@ -214,7 +217,7 @@ fn the_last_wait_before_a_turn_explains_all_the_time_since_the_turn_before() {
 
 #[test]
 fn where_the_loop_did_something_else_between_its_wait_and_the_turn_nothing_is_decided() {
-    // A twentieth of the wait (2000 to 7000) is 250.
+    // The wait (2000 to 7000) has a twentieth with 250.
     for (from, is_decided) in [(7250, true), (7251, false)] {
         let path = told(&[woken(from, "-")], "a/a");
         assert_eq!(path.contains("peer running next"), is_decided, "{from}: {path}");
@@ -296,7 +299,7 @@ fn an_event_loop_with_a_single_request_infers_that_the_end_of_each_wait_was_awai
     let (measured, next) = (Basis::Measured, Basis::Inferred(Rule::NextTurn));
     let alone = format!("service s\na/a {}..{} tid=10\n", wall(1000), wall(9500));
     assert_eq!(bases(&made(&machine(), &alone)), [measured, next, measured, next, measured]);
-    // Other waits, and a thread that is known to have worked for the request all along.
+    // Other waits, and a thread known to have worked for the request all along.
     assert_eq!(bases(&made(&machine().replace("call=232:0x3", "call=7:0x3"), &alone)), [measured; 5]);
     assert_eq!(bases(&with(&[span("a/a", (1000, 9500), &[(1000, 9500, "d0")])])), [measured; 5]);
 }
@@ -312,7 +315,7 @@ fn a_reason_is_counted_from_any_time_before_its_turn() {
     assert_eq!(later(Ready::Descriptor(60), 50), Ready::Unknown);
 }
 
-/// `a/a` calls `a/d` of another service from 1500 to 9200, which `peer` has from `from` to `to`.
+/// `a/a` calls `a/d` in another service from 1500 to 9200, which `peer` has from `from` to `to`.
 fn calling(from: u64, to: u64, more: &str) -> Vec<String> {
     let call = format!("a/c < a {}..{} client tid=10\n{more}", wall(1500), wall(9200));
     let called = format!("service t\na/d < c {}..{} server tid=11\n", wall(from), wall(to));
@@ -325,7 +328,7 @@ fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
     assert_eq!(told(&calling(3000, 8000, ""), "a/a"), expected);
     // Its parts block nothing.
     assert_eq!(blockers(&with(&calling(3000, 8000, "")), "a/a"), "");
-    // Of two calls that are open, the first one to end; a call that ended before is over.
+    // Two calls are open: the first to end counts, and no ended call.
     let others = format!(
         "a/e < a {}..{} client tid=10\na/1 < a {}..{} client tid=10\n",
         wall(1500),
@@ -334,7 +337,7 @@ fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
         wall(8999)
     );
     assert_eq!(told(&calling(3000, 8000, &others), "a/a"), expected);
-    // The called request lies outside of the wait, or no request was called.
+    // The called request lies outside the wait, or no request was called.
     assert!(!told(&calling(9100, 9150, ""), "a/a").contains("a/d"));
     assert!(!told(&calling(3000, 8000, "")[..2], "a/a").contains("peer network"));
 }

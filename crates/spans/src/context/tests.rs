@@ -93,7 +93,12 @@ fn work(
         let columns: Vec<_> = (0..).zip(line[1..].trim().chars()).collect();
         let since = columns.iter().take_while(|(_, one)| *one == 'x').map(|(ns, _)| at(ns + 1)).last();
         let turns = columns.iter().filter(|(_, one)| *one == '=').map(|&(ns, _)| (at(ns), at(ns + 1)));
-        Some(NotedTurns { since: since.unwrap_or(times(span).0), turns: turns.collect(), tids: None, ready: Vec::new() })
+        Some(NotedTurns {
+            since: since.unwrap_or(times(span).0),
+            turns: turns.collect(),
+            tids: None,
+            ready: Vec::new(),
+        })
     };
     let turns = spans.iter().map(|(span, _)| {
         let (from, to) = times(span);

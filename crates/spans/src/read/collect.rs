@@ -22,7 +22,7 @@ pub(super) const QUEUED: &str = "wakepath.queued_ns";
 /// The span attribute with the turns in which the thread worked for the span, as text: [`NotedTurns::parse`].
 pub(super) const TURNS: &str = "wakepath.turns";
 
-/// The span attribute with what made each of these turns ready.
+/// The span attribute with the reason why each turn became ready.
 pub(super) const READY: &str = "wakepath.ready";
 
 /// The longest name, bytes; longer names are cut.

@@ -281,7 +281,10 @@ fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
             }
         }
         let name = span.name.text().unwrap_or_default();
-        collector.span(service, &Described { name: &name, turns: turns.as_deref(), ready: ready.as_deref(), ..described });
+        collector.span(
+            service,
+            &Described { name: &name, turns: turns.as_deref(), ready: ready.as_deref(), ..described },
+        );
     }
 }
 

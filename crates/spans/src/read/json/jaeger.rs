@@ -148,7 +148,10 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
         }
     }
     let name = span.operation_name.text().unwrap_or_default();
-    collector.span(service, &Described { name: &name, turns: turns.as_deref(), ready: ready.as_deref(), ..described });
+    collector.span(
+        service,
+        &Described { name: &name, turns: turns.as_deref(), ready: ready.as_deref(), ..described },
+    );
 }
 
 /// The tags with their names, without malformed tags.
