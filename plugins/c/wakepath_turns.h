@@ -66,8 +66,8 @@ static inline void wakepath_begin_turns(struct wakepath_turns *turns)
 }
 
 /*
- * A turn has ended. `follows`: the thread has worked for no other span since its last turn. `ready` may be null: not known; turns that are
- * joined keep the first one's.
+ * A turn has ended. `follows`: the thread has worked for no other span since its last turn. `ready` may be null: not known. Joined
+ * turns keep the first reason.
  */
 static inline void wakepath_note_ready_turn(struct wakepath_turns *turns, uint64_t from, uint64_t to, int follows,
 					    const struct wakepath_ready *ready)
@@ -111,7 +111,8 @@ static inline unsigned wakepath_first_turn(const struct wakepath_turns *turns)
 }
 
 /* A kept turn behind `at`: a span may begin behind its first turn's beginning. Returns 0 if nothing is left of the turn. */
-static inline int wakepath_turn_behind(const struct wakepath_turns *turns, unsigned number, uint64_t at, uint64_t *from, uint64_t *to)
+static inline int wakepath_turn_behind(const struct wakepath_turns *turns, unsigned number, uint64_t at, uint64_t *from,
+				       uint64_t *to)
 {
 	unsigned place = number % WAKEPATH_MAX_TURNS;
 
@@ -155,7 +156,6 @@ static inline int wakepath_write_ready(const struct wakepath_turns *turns, uint6
 
 		if (!wakepath_turn_behind(turns, number, at, &from, &to))
 			continue;
-		at = to;
 		/* A timer may come early. */
 		ns = from > ready->at ? from - ready->at : 0;
 		if (length)

@@ -30,6 +30,9 @@ def facts():
     def note(*arguments):
         told.append(arguments)
 
+    def report(loop, context):
+        told.append((sorted(context), str(context["exception"]), repr(context["handle"])))
+
     for debug in (False, True):
         loop.set_debug(debug)
         for handle in (
@@ -51,14 +54,14 @@ def facts():
             told.append(str(error))
         loop.call_soon(loop.stop)
         loop.run_forever()
-        loop.set_exception_handler(lambda loop, context: told.append((sorted(context), str(context["exception"]), repr(context["handle"]))))
+        loop.set_exception_handler(report)
         loop.call_soon(lambda: 1 / 0)
         loop._call_soon(note, args=("by names",), context=None)
         loop.call_soon(loop.stop)
         loop.run_forever()
-        for wrong in (lambda: loop._call_soon(), lambda: loop.call_soon(), lambda: loop._call_soon(1, 2, 3, 4), lambda: loop._call_soon(note, (), None, other=1)):
+        for arguments, names in (((), {}), ((1, 2, 3, 4), {}), ((note, (), None), {"other": 1})):
             try:
-                wrong()
+                loop._call_soon(*arguments, **names)
             except TypeError as error:
                 told.append(str(error))
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The turns of ended spans, each with its word, for programs that plant reasons. Spans begin behind the plug-in's installation."""
+"""The turns of ended spans, each with its word, for programs that plant reasons.
+
+Such a program installs the plug-in before its first span.
+"""
 
 import asyncio
 import time

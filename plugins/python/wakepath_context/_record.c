@@ -84,9 +84,9 @@ static PyObject *begin(PyObject *module, PyObject *span)
 }
 
 /*
- * The dictionary of a span's attributes, a new reference, and in `room` how many more attributes with this text length it takes. NULL, and -1
- * in `room`, unless it has the known class. The span's own method checks and copies all values, which costs more than all else done
- * here for a span.
+ * The dictionary of a span's attributes, a new reference, and in `room` how many more attributes with this text length it takes.
+ * NULL, and -1 in `room`, unless it has the known class. The span's own method checks and copies all values, which costs more than
+ * all else done here for a span.
  */
 static PyObject *dictionary_of(PyObject *span, Py_ssize_t length, Py_ssize_t *room)
 {
@@ -99,8 +99,6 @@ static PyObject *dictionary_of(PyObject *span, Py_ssize_t length, Py_ssize_t *ro
 		*room = most == Py_None ? PY_SSIZE_T_MAX : PyLong_AsSsize_t(most) - PyDict_GET_SIZE(dictionary);
 		if (longest != Py_None && PyLong_AsSsize_t(longest) < length)
 			*room = 0;
-		if (PyErr_Occurred())
-			*room = -1;
 	}
 	Py_XDECREF(attributes);
 	Py_XDECREF(most);
@@ -123,8 +121,8 @@ static int set_text(PyObject *dictionary, PyObject *key, const char *text)
 }
 
 /*
- * Sets the attributes of a span that began then and ends now: its thread, and its turns if they are known and wanted, and why they became
- * ready if no other attribute has to go for that. Returns the attributes it could not set itself, or None.
+ * Sets the attributes of a span that began then and ends now: its thread, its turns if they are known and wanted, and why they
+ * became ready if no other attribute has to go for that. Returns the attributes it could not set itself, or None.
  */
 static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -238,7 +236,8 @@ PyMODINIT_FUNC PyInit__record(void)
 	for (size_t at = 0; at < sizeof names / sizeof *names; at++)
 		if (!(*names[at].name = PyUnicode_InternFromString(names[at].text)))
 			return NULL;
-	if (PyType_Ready(&turns_type) < 0 || PyType_Ready(&note_type) < 0 || PyType_Ready(&outer_type) < 0 || pthread_atfork(NULL, NULL, forked))
+	if (PyType_Ready(&turns_type) < 0 || PyType_Ready(&note_type) < 0 || PyType_Ready(&outer_type) < 0 ||
+	    pthread_atfork(NULL, NULL, forked))
 		return NULL;
 	return PyModule_Create(&definition);
 }

@@ -6,8 +6,8 @@
  *
  * - a class of our own, with a note, for what `BaseEventLoop._call_soon` schedules;
  * - TimerHandle, with its due time by the loop's clock;
- * - Handle itself: only a descriptor's reader or writer has it, in a loop that uses our `_call_soon`. A signal's handler has it too, and a
- *   descriptor's callback calls that.
+ * - Handle itself: in a loop that uses our `_call_soon`, for a descriptor's reader or writer, and for a signal's handler, which
+ *   comes through a descriptor.
  */
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
@@ -130,7 +130,8 @@ static void note_by_class(PyObject *handle, struct note *note)
 {
 	PyObject *loop = PyObject_GetAttr(handle, loop_name), *when = NULL;
 
-	if (loop && Py_TYPE(handle) == timer_type && is_own(loop, time_name, loop_time) && (when = PyObject_GetAttr(handle, when_name))) {
+	if (loop && Py_TYPE(handle) == timer_type && is_own(loop, time_name, loop_time) &&
+	    (when = PyObject_GetAttr(handle, when_name))) {
 		note->kind = TIMER;
 		note->due = PyFloat_AsDouble(when);
 		if (PyErr_Occurred())
@@ -149,7 +150,7 @@ static PyObject *enter_callback(PyObject *module, PyObject *handle)
 {
 	struct note by_class = {0};
 	const struct note *note = &by_class;
-	PyObject *context, *span_context;
+	PyObject *context, *span_context, *saved;
 
 	if (Py_TYPE(handle) == noted_type)
 		note = (const struct note *)((char *)handle + note_offset(handle_type));
@@ -166,9 +167,10 @@ static PyObject *enter_callback(PyObject *module, PyObject *handle)
 
 	Py_XDECREF(span_context);
 	/* Callbacks hardly ever nest. */
-	if (!outer.depth)
-		Py_RETURN_NONE;
-	return new_outer(&outer);
+	if (outer.depth && (saved = new_outer(&outer)))
+		return saved;
+	PyErr_Clear();
+	Py_RETURN_NONE;
 }
 
 static PyObject *leave_callback(PyObject *module, PyObject *outer)
@@ -190,7 +192,7 @@ static PyObject *call_with(PyObject *function, PyObject *const *arguments, Py_ss
 #endif
 }
 
-/* Takes the place of `BaseEventLoop._call_soon`. Being no Python function, it is not in a handle's traceback, so it takes nothing off it. */
+/* Takes the place of `BaseEventLoop._call_soon`. A handle's traceback has Python's functions alone, so it takes nothing off it. */
 static PyObject *call_soon(PyObject *loop, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
 	PyObject *handle, *ready, *appended;

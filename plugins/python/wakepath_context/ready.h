@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Why a callback became ready. Each callback has a note from its scheduling; its reason is made from the note as the callback begins,
- * and is why the span's turn that begins with it became ready.
+ * Why a callback became ready. Each callback has a note from its scheduling. The note gives the reason as the callback begins, and a
+ * span's turn that begins with the callback has this reason.
  *
- * A callback that belongs to no span's turn hands its own reason to the callbacks that it schedules: a timer that resolves a future is
- * why the future's task runs, and a reader is why a request's task runs.
+ * A callback outside all spans' turns hands its own reason to the callbacks that it schedules: a timer that resolves a future is why
+ * the future's task runs, and a reader is why a request's task runs.
  */
 #ifndef READY_H
 #define READY_H
@@ -47,8 +47,8 @@ static void note_scheduled(struct note *note)
 }
 
 /*
- * The reason of a callback with this note, which begins now in this thread. Sets `now` to the time, ns since 1970, if it is read; else
- * to 0.
+ * The reason of a callback with this note, which begins now in this thread. Sets `now` to the time, ns since 1970, if it is read,
+ * else to 0.
  */
 static struct wakepath_ready reason_by(const struct note *note, uint64_t *now)
 {
