@@ -10,7 +10,7 @@
  *   if (wakepath_write_turns(&turns, begin_of_span, text))    where the span ends
  *           set the attribute `wakepath.turns` to the text
  *
- * A program that knows why a turn became ready says so, in `wakepath.ready`:
+ * Why the turns became ready goes into `wakepath.ready`, if it is known:
  *
  *   wakepath_note_ready_turn(&turns, from, to, follows, &ready);
  *   char words[WAKEPATH_READY_BYTES];
@@ -38,7 +38,7 @@
 struct wakepath_ready {
 	/* ns since 1970: a timer was due, a descriptor's callback was called, or the turn was scheduled. */
 	uint64_t at;
-	/* For `w`: the thread that scheduled it. */
+	/* For `w`: the scheduling thread. */
 	int tid;
 	/* A word's letter (t, d, s, w, j), or 0: not known. */
 	char kind;
@@ -141,7 +141,7 @@ static inline int wakepath_write_turns(const struct wakepath_turns *turns, uint6
 	return 1;
 }
 
-/* Writes a word for each turn in that text. Returns 0 if no word is known. */
+/* Writes a word for each turn in the text. Returns 0 if no word is known. */
 static inline int wakepath_write_ready(const struct wakepath_turns *turns, uint64_t begun, char words[WAKEPATH_READY_BYTES])
 {
 	uint64_t at = wakepath_turns_since(turns, begun), from, to;

@@ -91,7 +91,7 @@ int main(void)
 	if (strlen(words) != WAKEPATH_READY_BYTES - 2 || words[WAKEPATH_READY_BYTES - 3] != '.')
 		return puts(words);
 	wakepath_begin_turns(&turns);
-	/* A time that ran backwards. */
+	/* Time ran backwards. */
 	note(1000, 2000, 0, 't', 0, 900);
 	note(1999, 3000, 0, 't', 0, 900);
 	check(0, NULL, NULL);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""asyncio's handles and loops behave with the plug-in as without it; and what it cannot know of them is `-`.
+"""asyncio's handles and loops behave with the plug-in as without it, and an unknown reason is `-`.
 
     handles.py [_call_soon | call_soon | call_soon_threadsafe]
 
@@ -169,7 +169,7 @@ async def reads():
 
 
 async def hops():
-    """A timer that resolves nothing itself."""
+    """A timer schedules the callback."""
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
     loop.call_later(0.01, loop.call_soon, event.set)
@@ -247,7 +247,7 @@ assert kinds("odd") == {"-"}, turns_of("odd")
 
 
 def copied():
-    """A loop that runs in a copied context: outside callbacks its thread works for no span."""
+    """A loop in a copied context: outside callbacks its thread works for no span."""
     span = tracer().start_span("copied")
     with use_span(span):
         context = contextvars.copy_context()
@@ -261,7 +261,7 @@ copied()
 
 
 def forked():
-    """What the parent scheduled is no other thread's in the child, and the parent's span has no turn there."""
+    """The parent's callbacks are no other thread's in the child, and its span has no turn there."""
     loop = asyncio.SelectorEventLoop()
     asyncio.set_event_loop(loop)
     events = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Spans in a loop, each with turns that become ready for a planted reason, and the word for each in `wakepath.ready`.
+"""Spans in a loop, whose turns become ready for planted reasons, and the word for each in `wakepath.ready`.
 
     ready.py [plain | debug | uvloop | safe]
 
@@ -67,7 +67,7 @@ def next_times():
 
 
 class Peer:
-    """A thread that answers each line of a connection after 20 ms, and notes the time."""
+    """A thread answers each line of a connection after 20 ms, and notes the time."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -363,7 +363,7 @@ async def timers_at_no_time_of_the_clock_are_not_known():
             ran = now()
         assert turn_at("no time", ran).kind == kind, (when, turns_of("no time"))
     if MODE == "uvloop":
-        # Its own errors, for what is no number and no callback.
+        # Its own errors, for a missing number or callback.
         for name, arguments in (("call_later", ("soon", event.set)), ("call_at", ("soon", event.set)), ("call_soon", ())):
             method = getattr(uvloop.Loop, name)
             assert error_of(method, loop, *arguments) == error_of(method.__wrapped__, loop, *arguments)

@@ -66,7 +66,7 @@ async def words_take_no_other_attributes_place():
         attributes = kept.spans["room"].attributes
         names = ["own", "wakepath.tid", "wakepath.turns"] + ["wakepath.ready"] * has_words
         assert list(attributes) == names, (most, dict(attributes))
-    # A class of attributes that the plug-in does not know.
+    # A class of attributes unknown to the plug-in.
     _record.use_attributes(dict)
     with begin("unknown class"):
         await asyncio.sleep(0.001)
@@ -80,7 +80,7 @@ async def words_above_the_limit_for_texts_are_left_out():
 
     async def ends(**limits):
         with provider_of(SpanLimits(**limits)).get_tracer("long").start_as_current_span("long"):
-            # Due long ago, so that the words are longer than the turns. A callback without a span keeps the turns apart.
+            # Due long ago: the words are longer than the turns. A callback without a span keeps the turns apart.
             due = iter(range(-100_000_000, 0))
             apart, future = contextvars.Context(), loop.create_future()
             for _ in range(40):

@@ -4,9 +4,9 @@
  *
  * asyncio's loops keep handles, by which a callback's kind is known:
  *
- * - a class of our own, with a note, for what `BaseEventLoop._call_soon` schedules;
+ * - a class of our own, with a note, made by `BaseEventLoop._call_soon`;
  * - TimerHandle, with its due time by the loop's clock;
- * - Handle itself: in a loop that uses our `_call_soon`, for a descriptor's reader or writer, and for a signal's handler, which
+ * - Handle itself: in a loop with our `_call_soon`, for a descriptor's reader or writer, and for a signal's handler, which
  *   comes through a descriptor.
  */
 #ifndef CALLBACKS_H
@@ -28,7 +28,7 @@ static PyObject *noted_call_soon;
 /* Names of attributes. */
 static PyObject *context_name, *get_name, *loop_name, *time_name, *when_name, *call_soon_name, *ready_name, *append_name;
 
-/* A note for a loop that is not asyncio's own. */
+/* A note for another loop than asyncio's. */
 struct note_object {
 	PyObject_HEAD
 	struct note note;
@@ -47,7 +47,7 @@ static size_t note_offset(PyTypeObject *base)
 	return ((size_t)base->tp_basicsize + _Alignof(struct note) - 1) / _Alignof(struct note) * _Alignof(struct note);
 }
 
-/* What the thread turns back to behind a callback. */
+/* The thread's state outside a callback. */
 struct outer {
 	long depth;
 	struct wakepath_ready reason;
@@ -125,7 +125,7 @@ static int is_own(PyObject *object, PyObject *name, PyObject *own)
 	return is;
 }
 
-/* Notes what is known of a handle without a note: by its class. */
+/* Notes a handle's kind by its class. */
 static void note_by_class(PyObject *handle, struct note *note)
 {
 	PyObject *loop = PyObject_GetAttr(handle, loop_name), *when = NULL;
@@ -145,7 +145,7 @@ static void note_by_class(PyObject *handle, struct note *note)
 	PyErr_Clear();
 }
 
-/* The thread turns to a handle's callback. Returns what `leave_callback` takes. */
+/* The thread turns to a handle's callback. Returns the argument for `leave_callback`. */
 static PyObject *enter_callback(PyObject *module, PyObject *handle)
 {
 	struct note by_class = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Why a callback became ready. Each callback has a note from its scheduling. The note gives the reason as the callback begins, and a
- * span's turn that begins with the callback has this reason.
+ * span's turn beginning with the callback has this reason.
  *
- * A callback outside all spans' turns hands its own reason to the callbacks that it schedules: a timer that resolves a future is why
- * the future's task runs, and a reader is why a request's task runs.
+ * A callback outside all spans' turns hands its own reason to the callbacks it schedules: a timer resolves a future, and is why
+ * the future's task runs; a reader is why a request's task runs.
  */
 #ifndef READY_H
 #define READY_H
@@ -14,7 +14,7 @@
 /* A callback's note. */
 struct note {
 	enum { UNKNOWN, SCHEDULED, TIMER, DESCRIPTOR } kind;
-	/* SCHEDULED: the thread and process that scheduled it, and the time, ns since 1970. */
+	/* SCHEDULED: the scheduling thread and process, and the time, ns since 1970. */
 	int tid;
 	long process;
 	uint64_t made;
@@ -32,7 +32,7 @@ static double monotonic_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The note for a callback that this thread schedules now. */
+/* The note for a callback, which this thread schedules now. */
 static void note_scheduled(struct note *note)
 {
 	note->kind = SCHEDULED;
