@@ -10,7 +10,7 @@
  *   if (wakepath_write_turns(&turns, begin_of_span, text))    where the span ends
  *           set the attribute `wakepath.turns` to the text
  *
- * A program that knows why a turn became ready says so, in `wakepath.ready`:
+ * Why the turns became ready goes into `wakepath.ready`, if it is known:
  *
  *   wakepath_note_ready_turn(&turns, from, to, follows, &ready);
  *   char words[WAKEPATH_READY_BYTES];
@@ -66,8 +66,8 @@ static inline void wakepath_begin_turns(struct wakepath_turns *turns)
 }
 
 /*
- * A turn has ended. `follows`: the thread has worked for no other span since its last turn. `ready` may be null: not known; turns that are
- * joined keep the first one's.
+ * A turn has ended. `follows`: the thread has worked for no other span since its last turn. `ready` may be null: not known. Joined
+ * turns keep the first reason.
  */
 static inline void wakepath_note_ready_turn(struct wakepath_turns *turns, uint64_t from, uint64_t to, int follows,
 					    const struct wakepath_ready *ready)
@@ -111,7 +111,8 @@ static inline unsigned wakepath_first_turn(const struct wakepath_turns *turns)
 }
 
 /* A kept turn behind `at`: a span may begin behind its first turn's beginning. Returns 0 if nothing is left of the turn. */
-static inline int wakepath_turn_behind(const struct wakepath_turns *turns, unsigned number, uint64_t at, uint64_t *from, uint64_t *to)
+static inline int wakepath_turn_behind(const struct wakepath_turns *turns, unsigned number, uint64_t at, uint64_t *from,
+				       uint64_t *to)
 {
 	unsigned place = number % WAKEPATH_MAX_TURNS;
 
@@ -140,7 +141,7 @@ static inline int wakepath_write_turns(const struct wakepath_turns *turns, uint6
 	return 1;
 }
 
-/* Writes a word for each turn in that text. Returns 0 if no word is known. */
+/* Writes a word for each turn in the text. Returns 0 if no word is known. */
 static inline int wakepath_write_ready(const struct wakepath_turns *turns, uint64_t begun, char words[WAKEPATH_READY_BYTES])
 {
 	uint64_t at = wakepath_turns_since(turns, begun), from, to;
@@ -155,7 +156,6 @@ static inline int wakepath_write_ready(const struct wakepath_turns *turns, uint6
 
 		if (!wakepath_turn_behind(turns, number, at, &from, &to))
 			continue;
-		at = to;
 		/* A timer may come early. */
 		ns = from > ready->at ? from - ready->at : 0;
 		if (length)

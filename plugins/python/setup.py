@@ -8,7 +8,10 @@ setup(
         Extension(
             "wakepath_context._record",
             ["wakepath_context/_record.c"],
-            depends=[f"wakepath_context/{name}.h" for name in ("callbacks", "ready", "shown_span", "turns", "wakepath_context", "wakepath_turns")],
+            depends=[
+                f"wakepath_context/{name}.h"
+                for name in ("callbacks", "ready", "shown_span", "turns", "wakepath_context", "wakepath_turns")
+            ],
             optional=True,
         )
     ]

@@ -78,6 +78,9 @@ int main(void)
 		return puts(words);
 	note(100 * WAKEPATH_MAX_TURNS + 50, 100 * WAKEPATH_MAX_TURNS + 90, 0, 'd', 0, 100 * WAKEPATH_MAX_TURNS);
 	wakepath_write_ready(&turns, 0, words);
+	wakepath_write_turns(&turns, 0, text);
+	if (strncmp(text, "90 60 40 60 40 ", 15))
+		return puts(text);
 	if (strncmp(words, "s50 s50 ", 8) || strcmp(words + strlen(words) - 9, " s50 d50."))
 		return puts(words);
 	wakepath_begin_turns(&turns);
@@ -88,8 +91,11 @@ int main(void)
 	if (strlen(words) != WAKEPATH_READY_BYTES - 2 || words[WAKEPATH_READY_BYTES - 3] != '.')
 		return puts(words);
 	wakepath_begin_turns(&turns);
-	/* A time ran backwards. */
-	note(1000, 900, 0, 't', 0, 900);
+	/* Time ran backwards. */
+	note(1000, 2000, 0, 't', 0, 900);
+	note(1999, 3000, 0, 't', 0, 900);
+	check(0, NULL, NULL);
+	note(1000, 999, 0, 't', 0, 900);
 	check(0, NULL, NULL);
 	return puts("right") < 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""asyncio's handles and loops behave with the plug-in as without it; and what it cannot know of them is `-`.
+"""asyncio's handles and loops behave with the plug-in as without it, and an unknown reason is `-`.
 
     handles.py [_call_soon | call_soon | call_soon_threadsafe]
 
@@ -30,6 +30,9 @@ def facts():
     def note(*arguments):
         told.append(arguments)
 
+    def report(loop, context):
+        told.append((sorted(context), str(context["exception"]), repr(context["handle"])))
+
     for debug in (False, True):
         loop.set_debug(debug)
         for handle in (
@@ -51,14 +54,14 @@ def facts():
             told.append(str(error))
         loop.call_soon(loop.stop)
         loop.run_forever()
-        loop.set_exception_handler(lambda loop, context: told.append((sorted(context), str(context["exception"]), repr(context["handle"]))))
+        loop.set_exception_handler(report)
         loop.call_soon(lambda: 1 / 0)
         loop._call_soon(note, args=("by names",), context=None)
         loop.call_soon(loop.stop)
         loop.run_forever()
-        for wrong in (lambda: loop._call_soon(), lambda: loop.call_soon(), lambda: loop._call_soon(1, 2, 3, 4), lambda: loop._call_soon(note, (), None, other=1)):
+        for arguments, names in (((), {}), ((1, 2, 3, 4), {}), ((note, (), None), {"other": 1})):
             try:
-                wrong()
+                loop._call_soon(*arguments, **names)
             except TypeError as error:
                 told.append(str(error))
 
@@ -166,7 +169,7 @@ async def reads():
 
 
 async def hops():
-    """A timer, which resolves nothing itself."""
+    """A timer schedules the callback."""
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
     loop.call_later(0.01, loop.call_soon, event.set)
@@ -258,7 +261,7 @@ copied()
 
 
 def forked():
-    """What the parent scheduled is no other thread's in the child, and the parent's span has no turn there."""
+    """The parent's callbacks are no other thread's in the child, and its span has no turn there."""
     loop = asyncio.SelectorEventLoop()
     asyncio.set_event_loop(loop)
     events = []

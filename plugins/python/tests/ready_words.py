@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which turns have a word in `wakepath.ready`, and which spans have the attribute. Prints a line for each scenario, and fails at the first wrong one."""
+"""Which turns have a word in `wakepath.ready`, and which spans have the attribute.
+
+Prints a line for each scenario, and fails at the first wrong one.
+"""
 
 import asyncio
 import contextvars
@@ -63,7 +66,7 @@ async def words_take_no_other_attributes_place():
         attributes = kept.spans["room"].attributes
         names = ["own", "wakepath.tid", "wakepath.turns"] + ["wakepath.ready"] * has_words
         assert list(attributes) == names, (most, dict(attributes))
-    # A class unknown to the plug-in.
+    # A class of attributes unknown to the plug-in.
     _record.use_attributes(dict)
     with begin("unknown class"):
         await asyncio.sleep(0.001)
@@ -74,19 +77,26 @@ async def words_take_no_other_attributes_place():
 @scenario
 async def words_above_the_limit_for_texts_are_left_out():
     loop = asyncio.get_running_loop()
-    lengths = []
-    for limits in (lambda: SpanLimits(), lambda: SpanLimits(max_attribute_length=sum(lengths) // 2)):
-        with provider_of(limits()).get_tracer("long").start_as_current_span("long"):
-            for _ in range(20):
-                future = loop.create_future()
-                contextvars.Context().run(loop.call_soon, busy, 30_000)
-                loop.call_at(-1e8, future.set_result, None)
-                await future
+
+    async def ends(**limits):
+        with provider_of(SpanLimits(**limits)).get_tracer("long").start_as_current_span("long"):
+            # Due long ago: the words are longer than the turns. A callback without a span keeps the turns apart.
+            due = iter(range(-100_000_000, 0))
+            apart, future = contextvars.Context(), loop.create_future()
+            for _ in range(40):
+                loop.call_at(next(due), int)
+                apart.run(loop.call_at, next(due), busy, 30_000)
+            apart.run(loop.call_at, next(due), future.set_result, None)
+            await future
         attributes = kept.spans["long"].attributes
-        if not lengths:
-            lengths = [len(attributes[f"wakepath.{name}"]) for name in ("turns", "ready")]
-            assert lengths[1] > lengths[0] + 50, lengths
-    assert "wakepath.ready" not in attributes and attributes["wakepath.turns"].endswith("."), attributes
+        assert attributes["wakepath.turns"].endswith(".") and len(turns_of("long")) == 42
+        return attributes
+
+    attributes = await ends()
+    length = len(attributes["wakepath.ready"])
+    assert length > len(attributes["wakepath.turns"]) + 100, attributes
+    assert "wakepath.ready" in await ends(max_attribute_length=length)
+    assert "wakepath.ready" not in await ends(max_attribute_length=length - 1)
 
 
 @scenario

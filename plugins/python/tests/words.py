@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The turns of ended spans, each with its word, for programs with planted reasons. Spans begin behind the plug-in's installation."""
+"""The turns of ended spans, each with its word, for programs that plant reasons.
+
+Such a program installs the plug-in before its first span.
+"""
 
 import asyncio
 import time
@@ -71,7 +74,7 @@ def turns_of(name):
 
 
 def turn_at(name, moment, own=True):
-    """The span's turn at a moment; if the span itself scheduled the turn in an earlier turn, that turn, and so on."""
+    """The span's turn at a moment; if the span itself scheduled it in an earlier turn, the earlier one."""
     turns = turns_of(name)
     found = [turn for turn in turns if turn.begun <= moment <= turn.ended]
     assert len(found) == 1, (name, moment, turns)
@@ -100,7 +103,7 @@ SCENARIOS = []
 
 
 def scenario(function):
-    """A coroutine function that fails if a word is wrong."""
+    """A coroutine function; it fails at a wrong word."""
     SCENARIOS.append(function)
     return function
 

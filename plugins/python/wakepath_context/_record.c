@@ -84,9 +84,9 @@ static PyObject *begin(PyObject *module, PyObject *span)
 }
 
 /*
- * The dictionary of a span's attributes, a new reference, and in `room` how many more attributes with this text length it takes. NULL, and -1
- * in `room`, unless it has the known class. The span's own method checks and copies all values, which costs more than all else done
- * here for a span.
+ * The dictionary of a span's attributes, a new reference, and in `room` how many more attributes with this text length it takes.
+ * NULL, and -1 in `room`, unless it has the known class. The span's own method checks and copies all values, which costs more than
+ * all else done here for a span.
  */
 static PyObject *dictionary_of(PyObject *span, Py_ssize_t length, Py_ssize_t *room)
 {
@@ -99,8 +99,6 @@ static PyObject *dictionary_of(PyObject *span, Py_ssize_t length, Py_ssize_t *ro
 		*room = most == Py_None ? PY_SSIZE_T_MAX : PyLong_AsSsize_t(most) - PyDict_GET_SIZE(dictionary);
 		if (longest != Py_None && PyLong_AsSsize_t(longest) < length)
 			*room = 0;
-		if (PyErr_Occurred())
-			*room = -1;
 	}
 	Py_XDECREF(attributes);
 	Py_XDECREF(most);
@@ -123,8 +121,8 @@ static int set_text(PyObject *dictionary, PyObject *key, const char *text)
 }
 
 /*
- * Sets the attributes of a span that began then and ends now: its thread, and its turns if they are known and wanted, and why they became
- * ready if no other attribute has to go for that. Returns the attributes it could not set itself, or None.
+ * Sets the attributes of a span that began then and ends now: its thread, its turns if they are known and wanted, and why they
+ * became ready if no other attribute has to go for that. Returns the attributes it could not set itself, or None.
  */
 static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -179,16 +177,16 @@ static PyMethodDef methods[] = {
 	{"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, "The thread turns back to this context."},
 	{"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
 	 "Calls a function, behind its note or None, in a followed context: the current one."},
-	{"note_scheduled", note_for_callback, METH_NOARGS, "The note of a callback scheduled now."},
-	{"note_timer", note_for_timer, METH_O, "The note of a callback due in these seconds."},
-	{"note_descriptor", note_for_descriptor, METH_NOARGS, "The note of a descriptor's callback."},
+	{"note_scheduled", note_for_callback, METH_NOARGS, "The note for a callback scheduled now."},
+	{"note_timer", note_for_timer, METH_O, "The note for a callback due in these seconds."},
+	{"note_descriptor", note_for_descriptor, METH_NOARGS, "The note for a descriptor's callback."},
 	{"follow_variable", follow_variable, METH_O, "The context variable with the current span."},
 	{"follow_handles", (PyCFunction)(void (*)(void))follow_handles, METH_FASTCALL,
 	 "The classes Handle, TimerHandle and BaseSelectorEventLoop."},
-	{"enter_callback", enter_callback, METH_O, "The thread turns to this handle's callback. Returns what `leave_callback` takes."},
+	{"enter_callback", enter_callback, METH_O, "The thread turns to this handle's callback. Returns the argument for `leave_callback`."},
 	{"leave_callback", leave_callback, METH_O, "The thread turns back."},
-	{"follow_loops", follow_loops, METH_O, "The class BaseEventLoop. Returns what takes the place of its _call_soon."},
-	{"follow_safe_handle", follow_safe_handle, METH_O, "The class _ThreadSafeHandle. Returns what takes its place."},
+	{"follow_loops", follow_loops, METH_O, "The class BaseEventLoop. Returns its new _call_soon."},
+	{"follow_safe_handle", follow_safe_handle, METH_O, "The class _ThreadSafeHandle. Returns the class in its place."},
 	{"hide", hide, METH_O, "The thread shows no span. The current one of this context is not followed."},
 	{"begin", begin, METH_O, "This span begins: its turns in this thread are noted. Returns whether `end` knows its thread."},
 	{"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL,
@@ -238,7 +236,8 @@ PyMODINIT_FUNC PyInit__record(void)
 	for (size_t at = 0; at < sizeof names / sizeof *names; at++)
 		if (!(*names[at].name = PyUnicode_InternFromString(names[at].text)))
 			return NULL;
-	if (PyType_Ready(&turns_type) < 0 || PyType_Ready(&note_type) < 0 || PyType_Ready(&outer_type) < 0 || pthread_atfork(NULL, NULL, forked))
+	if (PyType_Ready(&turns_type) < 0 || PyType_Ready(&note_type) < 0 || PyType_Ready(&outer_type) < 0 ||
+	    pthread_atfork(NULL, NULL, forked))
 		return NULL;
 	return PyModule_Create(&definition);
 }

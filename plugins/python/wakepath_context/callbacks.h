@@ -4,10 +4,10 @@
  *
  * asyncio's loops keep handles, by which a callback's kind is known:
  *
- * - a class of our own, with a note, for what `BaseEventLoop._call_soon` schedules;
+ * - a class of our own, with a note, made by `BaseEventLoop._call_soon`;
  * - TimerHandle, with its due time by the loop's clock;
- * - Handle itself: only a descriptor's reader or writer has it, in a loop with our `_call_soon`. A signal's handler has it too, and a
- *   descriptor's callback calls that.
+ * - Handle itself: in a loop with our `_call_soon`, for a descriptor's reader or writer, and for a signal's handler, which
+ *   comes through a descriptor.
  */
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
@@ -28,7 +28,7 @@ static PyObject *noted_call_soon;
 /* Names of attributes. */
 static PyObject *context_name, *get_name, *loop_name, *time_name, *when_name, *call_soon_name, *ready_name, *append_name;
 
-/* A note for another loop than asyncio's own. */
+/* A note for another loop than asyncio's. */
 struct note_object {
 	PyObject_HEAD
 	struct note note;
@@ -47,7 +47,7 @@ static size_t note_offset(PyTypeObject *base)
 	return ((size_t)base->tp_basicsize + _Alignof(struct note) - 1) / _Alignof(struct note) * _Alignof(struct note);
 }
 
-/* The state to which the thread turns back behind a callback. */
+/* The thread's state outside a callback. */
 struct outer {
 	long depth;
 	struct wakepath_ready reason;
@@ -125,12 +125,13 @@ static int is_own(PyObject *object, PyObject *name, PyObject *own)
 	return is;
 }
 
-/* Notes what is known of a handle without a note: by its class. */
+/* Notes a handle's kind by its class. */
 static void note_by_class(PyObject *handle, struct note *note)
 {
 	PyObject *loop = PyObject_GetAttr(handle, loop_name), *when = NULL;
 
-	if (loop && Py_TYPE(handle) == timer_type && is_own(loop, time_name, loop_time) && (when = PyObject_GetAttr(handle, when_name))) {
+	if (loop && Py_TYPE(handle) == timer_type && is_own(loop, time_name, loop_time) &&
+	    (when = PyObject_GetAttr(handle, when_name))) {
 		note->kind = TIMER;
 		note->due = PyFloat_AsDouble(when);
 		if (PyErr_Occurred())
@@ -144,12 +145,12 @@ static void note_by_class(PyObject *handle, struct note *note)
 	PyErr_Clear();
 }
 
-/* The thread turns to a handle's callback. Returns what `leave_callback` takes. */
+/* The thread turns to a handle's callback. Returns the argument for `leave_callback`. */
 static PyObject *enter_callback(PyObject *module, PyObject *handle)
 {
 	struct note by_class = {0};
 	const struct note *note = &by_class;
-	PyObject *context, *span_context;
+	PyObject *context, *span_context, *saved;
 
 	if (Py_TYPE(handle) == noted_type)
 		note = (const struct note *)((char *)handle + note_offset(handle_type));
@@ -166,9 +167,10 @@ static PyObject *enter_callback(PyObject *module, PyObject *handle)
 
 	Py_XDECREF(span_context);
 	/* Callbacks hardly ever nest. */
-	if (!outer.depth)
-		Py_RETURN_NONE;
-	return new_outer(&outer);
+	if (outer.depth && (saved = new_outer(&outer)))
+		return saved;
+	PyErr_Clear();
+	Py_RETURN_NONE;
 }
 
 static PyObject *leave_callback(PyObject *module, PyObject *outer)
@@ -190,7 +192,7 @@ static PyObject *call_with(PyObject *function, PyObject *const *arguments, Py_ss
 #endif
 }
 
-/* Takes the place of `BaseEventLoop._call_soon`. Being no Python function, it is not in a handle's traceback, so it takes nothing off it. */
+/* Takes the place of `BaseEventLoop._call_soon`. A handle's traceback has Python's functions alone, so it takes nothing off it. */
 static PyObject *call_soon(PyObject *loop, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
 	PyObject *handle, *ready, *appended;

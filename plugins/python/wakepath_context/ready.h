@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Why a callback became ready. Each callback has a note from its scheduling; its reason is made from the note as the callback begins,
- * and is why the span's turn that begins with it became ready.
+ * Why a callback became ready. Each callback has a note from its scheduling. The note gives the reason as the callback begins, and a
+ * span's turn beginning with the callback has this reason.
  *
- * A callback that belongs to no span's turn hands its own reason to the callbacks it schedules: a timer which resolves a future is
- * why the future's task runs, and a reader is why a request's task runs.
+ * A callback outside all spans' turns hands its own reason to the callbacks it schedules: a timer resolves a future, and is why
+ * the future's task runs; a reader is why a request's task runs.
  */
 #ifndef READY_H
 #define READY_H
@@ -32,7 +32,7 @@ static double monotonic_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The note for a callback scheduled now by this thread. */
+/* The note for a callback, which this thread schedules now. */
 static void note_scheduled(struct note *note)
 {
 	note->kind = SCHEDULED;
@@ -47,8 +47,8 @@ static void note_scheduled(struct note *note)
 }
 
 /*
- * The reason of a callback with this note, which begins now in this thread. Sets `now` to the time, ns since 1970, if it is read; else
- * to 0.
+ * The reason of a callback with this note, which begins now in this thread. Sets `now` to the time, ns since 1970, if it is read,
+ * else to 0.
  */
 static struct wakepath_ready reason_by(const struct note *note, uint64_t *now)
 {

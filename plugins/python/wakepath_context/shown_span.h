@@ -67,8 +67,8 @@ static PyObject *span_of(PyObject *context)
 }
 
 /*
- * Shows the current span in a context, a dictionary, or none. `ready`: why a turn of the span begins, NULL if not known. `now`: the time in
- * ns since 1970, or 0 to read it.
+ * Shows the current span in a context, a dictionary, or none. `ready`: why a turn of the span begins, NULL if not known. `now`: the
+ * time in ns since 1970, or 0 to read it.
  */
 static void show_ready(PyObject *context, const struct wakepath_ready *ready, uint64_t now)
 {

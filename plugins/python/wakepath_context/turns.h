@@ -88,8 +88,8 @@ static int is_in_turn(void)
 }
 
 /*
- * The thread works for these turns' span from here on; or, if they are NULL or another thread's, for no noted span. `ready`: why a turn
- * begins, NULL if not known. `now`: the time, or 0 to read it.
+ * The thread works for these turns' span from here on; or, if they are NULL or another thread's, for no noted span. `ready`: why a
+ * turn begins, NULL if not known. `now`: the time, or 0 to read it.
  */
 static void turn_to(struct turns *turns, const struct wakepath_ready *ready, uint64_t now)
 {
@@ -120,16 +120,18 @@ static void turn_to(struct turns *turns, const struct wakepath_ready *ready, uin
 }
 
 /*
- * Writes the turns of a span with this beginning that ends now, maybe in another thread than its own, and why they became ready. Returns 0
- * if the turns are not known. The words are empty if none is known.
+ * Writes the turns of a span with this beginning that ends now, maybe in another thread than its own, and why they became ready.
+ * Returns 0 if the turns are not known. The words are empty if none is known.
  */
-static int end_turns(struct turns *turns, uint64_t begun, char text[WAKEPATH_TURNS_BYTES], char words[WAKEPATH_READY_BYTES])
+static int end_turns(struct turns *turns, uint64_t begun, char text[WAKEPATH_TURNS_BYTES],
+		     char words[WAKEPATH_READY_BYTES])
 {
 	if (turns->is_over || turns->process != process)
 		return 0;
 	turns->is_over = 1;
 	if (turns->began)
-		wakepath_note_ready_turn(&turns->noted, turns->began, wall_ns(), turns == in_turn && last_noted == turns, &turns->ready);
+		wakepath_note_ready_turn(&turns->noted, turns->began, wall_ns(), turns == in_turn && last_noted == turns,
+					 &turns->ready);
 	if (!wakepath_write_ready(&turns->noted, begun, words))
 		words[0] = 0;
 	return wakepath_write_turns(&turns->noted, begun, text);

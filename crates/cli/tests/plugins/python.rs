@@ -117,6 +117,7 @@ fn with_python_each_turn_of_a_span_has_the_planted_reason_for_which_it_became_re
         println!("{mode}: {}", out.lines().last().expect("a line"));
         assert!(out.lines().count() > 20, "{mode}: {out}");
     }
+    assert!(program(&installed, "ready_words.py", &[]).ends_with("6 scenarios\n"));
 }
 
 #[test]
