@@ -137,23 +137,27 @@ function dueOf(timer) {
   return due > 0 ? { letter: 't', at: due } : UNKNOWN;
 }
 
-// The reason for a callback that is no promise's. Returns the time, if it was read.
-function arrive(resource) {
+// A callback begins behind no other: notes its reason. `at` is the time if it was read.
+function arrive(asyncId, at) {
+  const resource = executionAsyncResource();
+  // Promises come most often.
+  if (resource instanceof Promise) {
+    reason = ALL ? markOf(asyncId) : inherited();
+    return;
+  }
   const kind = kindOf(resource);
   if (kind === FOLLOWS) {
     reason = resource[READY] ?? inherited();
-    return undefined;
+    return;
   }
-  let at;
   if (kind === IMMEDIATE) reason = resource[READY] ?? UNKNOWN;
   else if (kind === TIMER) reason = dueOf(resource);
   else if (kind === OTHER) reason = UNKNOWN;
-  else reason = { letter: kind === POOL ? 'j' : 'd', at: (at = now()) };
+  else reason = { letter: kind === POOL ? 'j' : 'd', at: at ?? now() };
   root = reason;
   idle = nodeTiming.idleTime;
   hasRun = false;
   if (ALL) marks.clear();
-  return at;
 }
 
 // The reason for a callback that follows others, if none was noted.
@@ -218,10 +222,8 @@ function open(turns) {
   return open;
 }
 
-function turnTo(span, arrival) {
-  const next = open(span);
-  if (next === turns) return;
-  const at = arrival ?? now();
+// Ends the current turn, and begins the next one.
+function turnTo(next, at) {
   if (turns) note(turns, word, since, at);
   if (next) {
     isJoined = joins(next, at);
@@ -235,14 +237,42 @@ function turnTo(span, arrival) {
 }
 
 // Finds the running code's span. An error in a hook would end the program.
-function look(arrival) {
+function look() {
   try {
     const current = manager.active();
     if (current === context) return;
     context = current;
-    turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS], arrival);
+    const next = open(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+    if (next !== turns) turnTo(next, now());
   } catch {
     leave();
+  }
+}
+
+// The same as a callback begins behind no other.
+function lookFirst(asyncId) {
+  try {
+    const current = manager.active();
+    if (current === context) return arrive(asyncId);
+    context = current;
+    const next = open(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+    if (next === turns) return arrive(asyncId);
+    const at = now();
+    if (next && !turns && joins(next, at)) {
+      // The turn goes on, and keeps its reason; whether this callback is a root is not known then.
+      reason = UNKNOWN;
+      hasRun = true;
+      isJoined = true;
+      next.callback = callback;
+      turns = next;
+      since = at;
+      return undefined;
+    }
+    arrive(asyncId, at);
+    return turnTo(next, at);
+  } catch {
+    reason = UNKNOWN;
+    return leave();
   }
 }
 
@@ -250,7 +280,8 @@ function look(arrival) {
 function leave() {
   if (!turns) return;
   context = undefined;
-  turnTo(undefined);
+  note(turns, word, since, now());
+  turns = undefined;
 }
 
 function onInit(asyncId, type, _, resource) {
@@ -280,15 +311,7 @@ const hook = createHook({
     depth += 1;
     if (depth > 1) return look();
     callback += 1;
-    try {
-      const resource = executionAsyncResource();
-      // Promises come most often.
-      if (!(resource instanceof Promise)) return look(arrive(resource));
-      reason = ALL ? markOf(asyncId) : inherited();
-    } catch {
-      reason = UNKNOWN;
-    }
-    return look();
+    return lookFirst(asyncId);
   },
   after() {
     // This may be the first sight of a callback.
