@@ -33,7 +33,7 @@ function threadOfWorker() {
 const MAX_TURNS = 64;
 const MAX_GAP = 0.01;
 
-// With WAKEPATH_READY=all, each promise and tick has its reason, by hooks, which cost more than all else here.
+// With WAKEPATH_READY=all, each promise and tick has its reason, by hooks that cost more than all else here.
 const ALL = process.env.WAKEPATH_READY === 'all';
 
 // Each open span has its turns in a property of this name.
@@ -71,10 +71,10 @@ function followRealtime() {
   else if (ours >= wall + 1) origin -= ours - wall - 1;
 }
 
-// Reasons. A turn becomes ready by a callback for a cause outside JavaScript (a *root*: a timer, a
+// Reasons. A turn becomes ready by a callback that the loop calls for a cause outside JavaScript (a *root*: a timer, a
 // descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
 //
-// Promises and ticks run behind their scheduling callback, before the loop calls another. So while no span's turn ran
+// Promises and ticks run behind the callback that scheduled them, before the loop calls another. So while no span's turn ran
 // behind a root, the root is their reason. As one ran, they may be its work or the root's: only noted reasons say which.
 const UNKNOWN = { letter: '-', at: 0 };
 // The last root's reason; the loop's idle time then (ms); and whether a span's turn ran since.
@@ -137,26 +137,30 @@ function dueOf(timer) {
   return due > 0 ? { letter: 't', at: due } : UNKNOWN;
 }
 
-// The reason for another callback than a promise's. Returns the time, if it was read.
-function arrive(resource) {
+// A callback begins behind no other: notes its reason. `at` is the time if it was read.
+function arrive(asyncId, at) {
+  const resource = executionAsyncResource();
+  // Promises come most often.
+  if (resource instanceof Promise) {
+    reason = ALL ? markOf(asyncId) : inherited();
+    return;
+  }
   const kind = kindOf(resource);
   if (kind === FOLLOWS) {
     reason = resource[READY] ?? inherited();
-    return undefined;
+    return;
   }
-  let at;
   if (kind === IMMEDIATE) reason = resource[READY] ?? UNKNOWN;
   else if (kind === TIMER) reason = dueOf(resource);
   else if (kind === OTHER) reason = UNKNOWN;
-  else reason = { letter: kind === POOL ? 'j' : 'd', at: (at = now()) };
+  else reason = { letter: kind === POOL ? 'j' : 'd', at: at ?? now() };
   root = reason;
   idle = nodeTiming.idleTime;
   hasRun = false;
   if (ALL) marks.clear();
-  return at;
 }
 
-// A following callback's reason, if none was noted.
+// The reason for a callback that follows others, if none was noted.
 function inherited() {
   return hasRun ? UNKNOWN : root;
 }
@@ -183,7 +187,7 @@ function markOf(asyncId) {
   return (parent && !(parent.order < own?.order) ? parent : own)?.reason ?? UNKNOWN;
 }
 
-// The reason for a turn beginning in the running callback. A root which only settles promises, such as a wait at shared
+// The reason for a turn that begins in the running callback. A root that only settles promises, such as a wait at shared
 // memory, calls no hook: where the loop was idle since the last root, the reason is not known.
 function wordOf(next, at) {
   if (next.callback === callback) return UNKNOWN;
@@ -218,14 +222,12 @@ function open(turns) {
   return open;
 }
 
-function turnTo(span, arrival) {
-  const next = open(span);
-  if (next === turns) return;
-  const at = arrival ?? now();
+// Ends the current turn, and begins the next one.
+function turnTo(next, at) {
   if (turns) note(turns, word, since, at);
   if (next) {
     isJoined = joins(next, at);
-    // A continued turn keeps its reason.
+    // A turn that goes on keeps its reason.
     if (!isJoined) word = wordOf(next, at);
     next.callback = callback;
     hasRun = true;
@@ -235,14 +237,42 @@ function turnTo(span, arrival) {
 }
 
 // Finds the running code's span. An error in a hook would end the program.
-function look(arrival) {
+function look() {
   try {
     const current = manager.active();
     if (current === context) return;
     context = current;
-    turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS], arrival);
+    const next = open(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+    if (next !== turns) turnTo(next, now());
   } catch {
     leave();
+  }
+}
+
+// The same as a callback begins behind no other.
+function lookFirst(asyncId) {
+  try {
+    const current = manager.active();
+    if (current === context) return arrive(asyncId);
+    context = current;
+    const next = open(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+    if (next === turns) return arrive(asyncId);
+    const at = now();
+    if (next && !turns && joins(next, at)) {
+      // The turn goes on, and keeps its reason; whether this callback is a root is not known then.
+      reason = UNKNOWN;
+      hasRun = true;
+      isJoined = true;
+      next.callback = callback;
+      turns = next;
+      since = at;
+      return undefined;
+    }
+    arrive(asyncId, at);
+    return turnTo(next, at);
+  } catch {
+    reason = UNKNOWN;
+    return leave();
   }
 }
 
@@ -250,7 +280,8 @@ function look(arrival) {
 function leave() {
   if (!turns) return;
   context = undefined;
-  turnTo(undefined);
+  note(turns, word, since, now());
+  turns = undefined;
 }
 
 function onInit(asyncId, type, _, resource) {
@@ -280,15 +311,7 @@ const hook = createHook({
     depth += 1;
     if (depth > 1) return look();
     callback += 1;
-    try {
-      const resource = executionAsyncResource();
-      // Promises come most often.
-      if (!(resource instanceof Promise)) return look(arrive(resource));
-      reason = ALL ? markOf(asyncId) : inherited();
-    } catch {
-      reason = UNKNOWN;
-    }
-    return look();
+    return lookFirst(asyncId);
   },
   after() {
     // This may be the first sight of a callback.
