@@ -80,7 +80,7 @@ pub struct RequestsAnswer<'a> {
     pub places: Places,
     /// The operations, most total time first.
     pub operations: Vec<OperationAnswer>,
-    /// The requests in question, the longest first.
+    /// The requests in question, the longest first; requests without a recorded moment are last.
     pub requests: Vec<RequestIndex>,
     /// How many requests have no recorded moment.
     pub outside: u64,
@@ -149,10 +149,13 @@ pub fn requests<'a>(
     query: &RequestsQuery,
 ) -> Result<RequestsAnswer<'a>, RequestsError> {
     let places = Places::new(recorded, traced)?;
-    let requests = matching(traced, query)?;
+    let mut requests = matching(traced, query)?;
     let operations = operation_answers(traced, &requests);
     let times = |request: &RequestIndex| span_time::times(&places, traced, traced.request(*request).root);
-    let outside = requests.iter().filter(|request| one::is_outside(recorded, times(request))).count() as u64;
+    let is_outside = |request: &RequestIndex| one::is_outside(recorded, times(request));
+    let outside = requests.iter().filter(|request| is_outside(request)).count() as u64;
+    // No path explains them: a program sends the spans of its start as the recording begins.
+    requests.sort_by_cached_key(is_outside);
     let (from, to) = (recorded.from(), recorded.to());
     let turns = noted_turns(recorded, traced, &places);
     let contexts = Contexts::new(recorded, traced, &places, &turns);

@@ -200,6 +200,24 @@ fn requests_are_outside_if_the_recording_has_no_moment_of_them() {
 }
 
 #[test]
+fn requests_without_a_recorded_moment_are_ranked_last() {
+    let hosts = "
+        host web3
+        100 c0 idle clocks 1000100
+        100 c0 idle started
+        1000 c0 idle stopped";
+    let spans = "service s
+        a/a 1000000..1000090
+        b/b 1000200..1000260
+        c/c 1001100..1001180
+        d/d 1000300..1000370";
+    let made = made(hosts, spans);
+    let answer = requests(&made.recorded, &made.traced, &RequestsQuery::default()).expect("requests");
+    let ranked: Vec<_> = answer.requests.iter().map(|request| made.root(*request)).collect();
+    assert_eq!((ranked, answer.outside), (vec!["d/d", "b/b", "a/a", "c/c"], 2));
+}
+
+#[test]
 fn spans_from_before_the_recordings_clock_have_their_own_lengths_there() {
     // The clock's 0 is 1000000 on the realtime clock.
     let hosts = "

@@ -55,7 +55,8 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
         screen.wrapped(0, Line::faint(when));
     }
     screen.blank();
-    table(&mut screen, traced, &answer.operations, &answer.requests);
+    let covered = answer.requests.len() - answer.outside as usize;
+    table(&mut screen, traced, &answer.operations, &answer.requests, covered);
     if answer.outside > 0 {
         let text = format!(
             "no recording covers {}: the spans are from another time, and only they say how long it took",
@@ -74,8 +75,14 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
     screen.into_text()
 }
 
-/// A row for each operation, and the longest requests.
-fn table(screen: &mut Screen, traced: &Traced, operations: &[OperationAnswer], requests: &[RequestIndex]) {
+/// A row for each operation, and the longest requests; the recording covers the first `covered`.
+fn table(
+    screen: &mut Screen,
+    traced: &Traced,
+    operations: &[OperationAnswer],
+    requests: &[RequestIndex],
+    covered: usize,
+) {
     screen.unwrapped(Line::faint(
         "  count      p50      p99      max  failed  operation, most time in all first",
     ));
@@ -95,9 +102,11 @@ fn table(screen: &mut Screen, traced: &Traced, operations: &[OperationAnswer], r
     }
     screen.blank();
     screen.unwrapped(Line::faint("  longest  request"));
-    for &request in requests.iter().take(MAX_LONGEST) {
+    for (place, &request) in requests.iter().enumerate().take(MAX_LONGEST) {
         let row = format!("{:>9}  ", duration(traced.root(request).length_ns()));
-        let text = format!("{}  {}", request_id(traced, request), operation_name(traced.operation(request)));
+        let name = operation_name(traced.operation(request));
+        let when = if place < covered { "" } else { ", from another time" };
+        let text = format!("{}  {name}{when}", request_id(traced, request));
         screen.hanging(Line::strong(row), 11, text);
     }
     screen.blank();

@@ -31,7 +31,7 @@ pub fn requests_alone(answer: &AloneAnswer<'_>, argument: &str, layout: Layout) 
         screen.wrapped(0, Line::faint(format!("{} UTC", utc_range(from.ns(), to.ns()))));
     }
     screen.blank();
-    table(&mut screen, traced, operations, requests);
+    table(&mut screen, traced, operations, requests, requests.len());
     left_out(&mut screen, traced);
     screen.wrapped(0, Line::faint(WHY));
     if let Some(&longest) = requests.first() {
