@@ -16,7 +16,7 @@ mod without_path;
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_event::HostIndex;
 pub use wakepath_joining::{
-    BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Connections, Contexts, DiskAccesses, Joined,
+    Arrival, BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Connections, Contexts, DiskAccesses, Joined,
     JoinedBy, Piece, Places, RequestState, SaidAttribute, SaidService, SpanClock, SpanGoroutines, SpanOffset,
     StateSum, Traced,
 };

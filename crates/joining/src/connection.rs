@@ -25,7 +25,7 @@ use crate::process::line;
 /// The maximum time from a span's end to its answer, ns; a longer span's own length.
 const LATE_NS: u64 = 1_000_000;
 /// The nearest answer is clear if another thread's is at least twice as far and this much more, ns.
-const NEAR_NS: u64 = 20_000;
+pub(crate) const NEAR_NS: u64 = 20_000;
 /// The most exchanges searched on each side of a span's end.
 const MAX_LOOKED_AT: usize = 64;
 /// The most requests used to find a service's port.
@@ -231,9 +231,12 @@ fn fits(
 fn clear(fits: &[Fit], is_same: impl Fn(&Fit, &Fit) -> bool) -> Option<Fit> {
     let first = fits.first()?;
     let other = fits[1..].iter().find(|other| !is_same(first, other));
-    other
-        .is_none_or(|other| other.gap_ns >= first.gap_ns.saturating_mul(2).saturating_add(NEAR_NS))
-        .then_some(*first)
+    other.is_none_or(|other| is_clear(first.gap_ns, other.gap_ns, NEAR_NS)).then_some(*first)
+}
+
+/// Whether another distance is so much larger that the first is clear.
+pub(crate) const fn is_clear(first_ns: u64, other_ns: u64, near_ns: u64) -> bool {
+    other_ns >= first_ns.saturating_mul(2).saturating_add(near_ns)
 }
 
 /// The times in which each thread has a single request: nothing shows for which of several at once it works.

@@ -6,6 +6,7 @@
 //!
 //! It makes no text, and opens no file.
 
+mod arrival;
 mod begun;
 mod blame;
 mod connection;
@@ -24,6 +25,7 @@ mod tasks;
 #[allow(missing_docs, clippy::missing_panics_doc, reason = "for tests")]
 pub mod testing;
 
+pub use arrival::Arrival;
 pub use begun::{SpanGoroutines, goroutines};
 pub use blame::{Blame, BlockedBy, BlockedByMissing, Blocker, Piece, blame};
 pub use connection::Connections;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use wakepath_critical_path::{Algorithm, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_joining::{Blame, InLoop, path_handed_over, task_path};
+use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -146,6 +146,8 @@ pub struct RequestAnswer<'r> {
     pub clocks: Vec<SpanClock>,
     /// The spans' own time by operation, the largest first.
     pub own: Vec<OwnTime>,
+    /// Its arrival, if it waited before its span began.
+    pub arrival: Option<Arrival>,
     /// The path of its thread or goroutine, or the reason for its lack.
     pub path: Result<RequestPath<'r>, NoPath>,
     /// The next step without a path.
@@ -193,7 +195,12 @@ fn answered<'r>(
         at = until;
     }
     let own = own_times(traced, &by_span);
-    let path = worker(joined, request).and_then(|worker| match worker {
+    let worker = worker(joined, request);
+    let arrival = match worker {
+        Ok(Worker::Thread(thread)) if all_readings => joined.arrival(request, thread),
+        _ => None,
+    };
+    let path = worker.and_then(|worker| match worker {
         Worker::Goroutine => goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread),
         Worker::Thread(thread) => {
             let window = Window { thread, from: from.stamp(), to: to.stamp() };
@@ -221,6 +228,7 @@ fn answered<'r>(
         by_span,
         clocks,
         own,
+        arrival,
         path,
         next,
     }

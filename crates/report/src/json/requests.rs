@@ -134,6 +134,20 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
         pieces: pieces.collect(),
         goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
         states,
+        before_span: answer.arrival.as_ref().map(|arrival| BeforeSpanJson {
+            arrived_ns: since_origin(head, arrival.at),
+            total_ns: from.since(arrival.at.into()),
+            worked_for: arrival
+                .worked_for
+                .iter()
+                .map(|&(request, total_ns)| WorkedForJson {
+                    trace_id: traced.root(request).trace.to_string(),
+                    span_id: traced.root(request).id.to_string(),
+                    name: NameJson::for_span(traced, traced.request(request).root),
+                    total_ns,
+                })
+                .collect(),
+        }),
         disk,
         span_clocks: span_clocks(head, traced, &answer.clocks),
         no_path: path.err().map(|why| why.name()),
@@ -169,6 +183,8 @@ struct OneJson<'a, F: Serialize, P: Serialize> {
     pieces: Vec<PieceJson>,
     /// The states add up to the request's time.
     states: Vec<StateJson>,
+    /// Null unless the request waited before its span.
+    before_span: Option<BeforeSpanJson<'a>>,
     /// Null if disk accesses are not known.
     disk: Option<DiskJson>,
     /// The span clocks of its services.
@@ -228,6 +244,24 @@ struct SpanJson<'a> {
     host: Option<&'a str>,
     from_ns: i64,
     to_ns: i64,
+}
+
+/// The time between a request's arrival and its span.
+#[derive(Serialize)]
+struct BeforeSpanJson<'a> {
+    arrived_ns: i64,
+    total_ns: u64,
+    /// The requests for which its thread worked meanwhile.
+    worked_for: Vec<WorkedForJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct WorkedForJson<'a> {
+    trace_id: String,
+    span_id: String,
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    total_ns: u64,
 }
 
 #[derive(Serialize)]

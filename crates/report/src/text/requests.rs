@@ -8,7 +8,7 @@ mod left_out;
 mod tests;
 
 use wakepath_engine::requests::{
-    BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OperationAnswer, OwnTime,
+    Arrival, BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OperationAnswer, OwnTime,
     RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute,
     SaidService, SpanPart, StateSum, Traced, request_id,
 };
@@ -25,6 +25,8 @@ use left_out::left_out;
 
 /// Rows beyond this many are put together.
 const MAX_ROWS: usize = 12;
+/// The number of requests listed as those before which a request waited.
+const MAX_BEFORE: usize = 3;
 /// The number of listed longest requests.
 const MAX_LONGEST: usize = 5;
 /// The column in which a row's text begins.
@@ -168,6 +170,10 @@ fn by_thread(
         before.wrapped(0, blocked(answer, first));
         before.blank();
     }
+    if let Some(arrival) = &answer.arrival {
+        before.wrapped(0, Line::from(waited_before(answer, arrival)));
+        before.blank();
+    }
     let mut behind = Screen::new(layout);
     behind.blank();
     if blockers.len() > 1 || blockers.iter().any(|one| one.through.is_some()) {
@@ -210,6 +216,26 @@ fn by_thread(
     let text = format!("trace {}, span {}. {how}", root.trace, root.id);
     behind.wrapped(0, Line::faint(text));
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
+}
+
+/// `its data had waited 300 ms before its span began; meanwhile its thread worked for api GET /crunch, request a4b5 (296 ms, inferred)`.
+fn waited_before(answer: &RequestAnswer, arrival: &Arrival) -> String {
+    let traced = answer.traced;
+    let waited = duration(answer.from.since(arrival.at.into()));
+    let others: Vec<_> = arrival
+        .worked_for
+        .iter()
+        .take(MAX_BEFORE)
+        .map(|&(request, ns)| {
+            let name = operation_name(traced.operation(request));
+            format!("{name}, request {} ({}, inferred)", request_id(traced, request), duration(ns))
+        })
+        .collect();
+    let meanwhile = match others.is_empty() {
+        true => String::new(),
+        false => format!("; meanwhile its thread worked for {}", others.join(" and ")),
+    };
+    format!("its data had waited {waited} before its span began (inferred){meanwhile}")
 }
 
 /// A blocking request, in words.

@@ -1,0 +1,63 @@
+//! The arrival of requests before their spans.
+
+use super::*;
+use crate::testing::made;
+
+/// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 6,900 µs. Times in units of 100 µs.
+const SERVER: &str = "
+    host web3 realtime=0
+    flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
+    flow say_a 127.0.0.1:8080 > 127.0.0.1:40001
+    flow ask_b 127.0.0.1:40002 > 127.0.0.1:8080
+    flow say_b 127.0.0.1:8080 > 127.0.0.1:40002
+    thread one tid=10
+    0 c0 idle started
+    0 c0 idle switch one
+    5 c0 one/net_rx in ask_a seq=1 len=9
+    7 c0 one/net_rx in ask_b seq=1 len=9
+    61 c0 one out say_a seq=1 len=9
+    69 c0 one out say_b seq=1 len=9
+    80 c0 one switch idle blocked call=35:0
+    80 c0 idle stopped
+";
+
+/// The arrival of `a/a` in µs, and the requests for which the thread worked, with µs.
+fn arrival(spans: &str) -> Option<(u64, Vec<(String, u64)>)> {
+    let line = |line: &str| match line.trim().split_once(' ') {
+        Some((at, rest)) => at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * 100_000)),
+        None => line.to_owned(),
+    };
+    let host: Vec<_> = SERVER.lines().map(line).collect();
+    let made = made(&host.join("\n"), &format!("service shop\n{spans}"));
+    let found = made.joined().arrival(made.request("a/a"), made.thread("one"))?;
+    let worked_for = found.worked_for.iter().map(|(request, ns)| (made.root(*request).to_owned(), ns / 1_000));
+    Some((found.at.ns() / 1_000, worked_for.collect()))
+}
+
+#[test]
+fn a_request_whose_data_came_before_its_thread_took_it_up_waited() {
+    let busy = "b/b 1000000..4000000 server tid=10\nc/c 4000000..4100000 server tid=10\n";
+    let span = "a/a 4100000..6000000 server tid=10";
+    let worked_for = vec![("b/b".to_owned(), 3_000), ("c/c".to_owned(), 100)];
+    assert_eq!(arrival(&format!("{busy}{span}")), Some((500, worked_for)));
+    assert_eq!(arrival(span), Some((500, Vec::new())));
+    // It answers no call.
+    assert_eq!(arrival("a/a 4100000..6000000 tid=10"), None);
+    // It began before its data came.
+    assert_eq!(arrival("a/a 400000..6000000 server tid=10"), None);
+}
+
+#[test]
+fn a_short_wait_is_not_told() {
+    for (from, waited) in [(1_500_000, true), (1_499_999, false)] {
+        assert_eq!(arrival(&format!("a/a {from}..6000000 server tid=10")).is_some(), waited, "{from}");
+    }
+}
+
+#[test]
+fn an_answer_far_from_the_spans_end_or_two_about_as_near_show_no_arrival() {
+    // 1 ms before the answer, or behind it; the other one is more than twice as far.
+    for (to, fits) in [(5_100_000, true), (5_099_999, false), (6_360_000, true), (6_361_000, false)] {
+        assert_eq!(arrival(&format!("a/a 4100000..{to} server tid=10")).is_some(), fits, "{to}");
+    }
+}
