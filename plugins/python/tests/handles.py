@@ -260,7 +260,7 @@ def copied():
 copied()
 
 
-def forked():
+def forked(by_parent):
     """The parent's callbacks are no other thread's in the child, and its span has no turn there."""
     loop = asyncio.SelectorEventLoop()
     asyncio.set_event_loop(loop)
@@ -274,11 +274,12 @@ def forked():
         with begin("forked"):
             await events[0].wait()
 
-    loop.call_soon(hop, 5)
+    if by_parent:
+        loop.call_soon(hop, 5)
     with begin("parent's"):
         child = os.fork()
-        if child == 0:
-            loop.call_soon(hop, 4)
+        if child == 0 and not by_parent:
+            loop.call_soon(hop, 5)
     if child == 0:
         try:
             loop.run_until_complete(waits())
@@ -292,7 +293,8 @@ def forked():
     assert os.waitpid(child, 0)[1] == 0
 
 
-forked()
+forked(by_parent=True)
+forked(by_parent=False)
 
 
 def references():
