@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::made;
 
-/// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 6,900 µs. Times in units of 100 µs.
+/// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 8,000 µs. Times in units of 100 µs.
 const SERVER: &str = "
     host web3 realtime=0
     flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
@@ -16,9 +16,9 @@ const SERVER: &str = "
     5 c0 one/net_rx in ask_a seq=1 len=9
     7 c0 one/net_rx in ask_b seq=1 len=9
     61 c0 one out say_a seq=1 len=9
-    69 c0 one out say_b seq=1 len=9
-    80 c0 one switch idle blocked call=35:0
-    80 c0 idle stopped
+    80 c0 one out say_b seq=1 len=9
+    85 c0 one switch idle blocked call=35:0
+    85 c0 idle stopped
 ";
 
 /// The arrival of `a/a` in µs, and the requests for which the thread worked, with µs.
@@ -57,7 +57,7 @@ fn a_short_wait_is_not_told() {
 #[test]
 fn an_answer_far_from_the_spans_end_or_two_about_as_near_show_no_arrival() {
     // 1 ms before the answer, or behind it; the other one is more than twice as far.
-    for (to, fits) in [(5_100_000, true), (5_099_999, false), (6_360_000, true), (6_361_000, false)] {
+    for (to, fits) in [(5_100_000, true), (5_099_999, false), (6_726_000, true), (6_727_000, false)] {
         assert_eq!(arrival(&format!("a/a 4100000..{to} server tid=10")).is_some(), fits, "{to}");
     }
 }
