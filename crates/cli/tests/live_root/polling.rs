@@ -39,9 +39,13 @@ fn tries(would_show: &str) -> Option<Place> {
     Some(folder)
 }
 
-/// Asserts a failure before at least 18 of 20 sleeps: a kernel may leave switches out.
-fn is_before_nearly_all(mode: &str, failure: &Value) {
-    assert!(number(&failure["sleeps"]) >= 18 && failure["explains"] == true, "{mode}: {failure}");
+/// Asserts a failure before at least 18 of 20 sleeps of 10 ms. A kernel may leave switches out: the answer says so, and such a time counts too.
+fn is_before_nearly_all(mode: &str, found: &Polled, failure: &Value) {
+    let contributors = list(&found.document["contributors"]).iter();
+    let unseen = contributors.filter(|one| one["code"] == "unrecorded" || one["code"] == "lost");
+    let unseen: u64 = unseen.map(|one| number(&one["total_ns"])).sum();
+    let sleeps = number(&failure["sleeps"]) + unseen / 10_000_000;
+    assert!(sleeps >= 18 && failure["explains"] == true, "{mode}, {unseen} ns unseen: {failure}");
 }
 
 #[test]
@@ -58,7 +62,7 @@ fn the_call_that_failed_before_each_sleep_is_named_with_its_object() {
     ] {
         let found = polled(&folder, mode);
         let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
-        is_before_nearly_all(mode, failure);
+        is_before_nearly_all(mode, &found, failure);
         assert_eq!((&failure["call"], &failure["error"]), (&json!(call), &error), "{mode}: {failure}");
         assert_eq!(failure["object"], object, "{mode}");
         // A script counts on: a sleep that a kernel left out has its try counted with the next one.
@@ -119,7 +123,7 @@ fn a_lock_s_holder_is_the_process_whose_lock_is_in_the_way() {
     {
         let found = polled(&folder, mode);
         let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
-        is_before_nearly_all(mode, failure);
+        is_before_nearly_all(mode, &found, failure);
         assert_eq!(
             (&failure["call"], &failure["error"]),
             (&json!(call), &json!("EAGAIN")),
@@ -136,7 +140,7 @@ fn a_refused_connection_is_known_at_once_or_by_the_socket_s_error() {
     for mode in ["connect", "connect-later"] {
         let found = polled(&folder, mode);
         let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
-        is_before_nearly_all(mode, failure);
+        is_before_nearly_all(mode, &found, failure);
         assert_eq!(
             (&failure["call"], &failure["error"]),
             (&json!("connect"), &json!("ECONNREFUSED")),
@@ -158,7 +162,7 @@ fn a_process_that_is_found_alive_is_the_reason_of_sleep() {
     for (mode, call) in [("alive", "kill"), ("child", "wait4")] {
         let found = polled(&folder, mode);
         let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
-        is_before_nearly_all(mode, failure);
+        is_before_nearly_all(mode, &found, failure);
         assert_eq!((&failure["call"], &failure["error"]), (&json!(call), &Value::Null), "{mode}: {failure}");
         let object = json!({"type": "process", "name": found.numbers[0].to_string()});
         assert_eq!(failure["object"], object, "{mode}");
@@ -172,7 +176,7 @@ fn a_try_for_a_lock_stays_the_reason_behind_weaker_failures() {
     for (mode, call) in [("lock-then-prints", "fcntl"), ("then-prints", "access")] {
         let found = polled(&folder, mode);
         let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
-        is_before_nearly_all(mode, failure);
+        is_before_nearly_all(mode, &found, failure);
         assert_eq!(failure["call"], call, "{mode}: {failure}");
     }
 }
