@@ -229,9 +229,15 @@ function turnTo(next, at) {
     isJoined = joins(next, at);
     // A turn that goes on keeps its reason.
     if (!isJoined) word = wordOf(next, at);
-    next.callback = callback;
-    hasRun = true;
+    begin(next, at);
+  } else {
+    turns = undefined;
   }
+}
+
+function begin(next, at) {
+  next.callback = callback;
+  hasRun = true;
   turns = next;
   since = at;
 }
@@ -261,12 +267,8 @@ function lookFirst(asyncId) {
     if (next && !turns && joins(next, at)) {
       // The turn goes on, and keeps its reason; whether this callback is a root is not known then.
       reason = UNKNOWN;
-      hasRun = true;
       isJoined = true;
-      next.callback = callback;
-      turns = next;
-      since = at;
-      return undefined;
+      return begin(next, at);
     }
     arrive(asyncId, at);
     return turnTo(next, at);
