@@ -75,7 +75,7 @@ function followRealtime() {
 // descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
 //
 // Promises and ticks run behind the callback that scheduled them, before the loop calls another. So while no span's turn ran
-// behind a root, the root is their reason. As one ran, they may be its work or the root's: only noted reasons say which.
+// behind a root, the root is their reason. After a span's turn they may be its work or the root's: only noted reasons say which.
 const UNKNOWN = { letter: '-', at: 0 };
 // The last root's reason; the loop's idle time then (ms); and whether a span's turn ran since.
 let root = UNKNOWN;
@@ -302,7 +302,7 @@ function onResolve(asyncId) {
   try {
     mark(asyncId);
   } catch {
-    // As above.
+    // Its callback's reason is not known then.
   }
 }
 
