@@ -75,7 +75,7 @@ function followRealtime() {
 // descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
 //
 // Promises and ticks run behind the callback that scheduled them, before the loop calls another. So while no span's turn ran
-// behind a root, the root is their reason. As one ran, they may be its work or the root's: only noted reasons say which.
+// behind a root, the root is their reason. After a span's turn they may be its work or the root's: only noted reasons say which.
 const UNKNOWN = { letter: '-', at: 0 };
 // The last root's reason; the loop's idle time then (ms); and whether a span's turn ran since.
 let root = UNKNOWN;
@@ -229,9 +229,15 @@ function turnTo(next, at) {
     isJoined = joins(next, at);
     // A turn that goes on keeps its reason.
     if (!isJoined) word = wordOf(next, at);
-    next.callback = callback;
-    hasRun = true;
+    begin(next, at);
+  } else {
+    turns = undefined;
   }
+}
+
+function begin(next, at) {
+  next.callback = callback;
+  hasRun = true;
   turns = next;
   since = at;
 }
@@ -261,12 +267,8 @@ function lookFirst(asyncId) {
     if (next && !turns && joins(next, at)) {
       // The turn goes on, and keeps its reason; whether this callback is a root is not known then.
       reason = UNKNOWN;
-      hasRun = true;
       isJoined = true;
-      next.callback = callback;
-      turns = next;
-      since = at;
-      return undefined;
+      return begin(next, at);
     }
     arrive(asyncId, at);
     return turnTo(next, at);
@@ -300,7 +302,7 @@ function onResolve(asyncId) {
   try {
     mark(asyncId);
   } catch {
-    // As above.
+    // Its callback's reason is not known then.
   }
 }
 

@@ -157,11 +157,13 @@ const cases = {
 
   async 'a timer outside resolves: from its due time'() {
     let due;
-    const turns = await waits((wake) => new Promise((done) => {
-      due = now() + 5;
-      setTimeout(() => { wake(); busy(30); done(); }, 5);
-    }));
-    assert.ok(has([longest(turns)], 't', due).ns >= 30e6);
+    for (const other of [ROOT_CONTEXT, ROOT_CONTEXT.setValue(Symbol('other'), 1)]) {
+      const turns = await waits((wake) => context.with(other, () => new Promise((done) => {
+        due = now() + 5;
+        setTimeout(() => { wake(); busy(30); done(); }, 5);
+      })));
+      assert.ok(has([longest(turns)], 't', due).ns >= 30e6);
+    }
   },
 
   async 'a chain of promises and ticks outside keeps the first reason'() {
@@ -451,6 +453,13 @@ const cases = {
     const continued = outer.find(({ since }) => since >= inner.at(-1).until - 2000);
     assert.strictEqual(continued.letter, '-', JSON.stringify(outer));
     assert.strictEqual(outer.some(({ letter }) => letter === 't'), true);
+  },
+
+  async 'callbacks that follow each other are a turn'() {
+    const loop = async () => { for (let left = 1000; left; left -= 1) await undefined; };
+    for (let left = 20; left; left -= 1) await within('warm', loop);
+    await within('x', loop);
+    assert.ok(ended.get('x').length < 32, String(ended.get('x').length));
   },
 
   async 'the last 64 turns have as many reasons'() {
