@@ -29,7 +29,7 @@ pub enum Timeouts {
     /// argument. The same holds for a futex wait cut short by a signal of the thread's own process:
     /// [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
     ///
-    /// A wait ended by an event loop's tick goes on in the next one ([`Rule::PeriodicTick`](crate::Rule::PeriodicTick)).
+    /// A wait ended by an event loop's tick goes on in the next wait ([`Rule::PeriodicTick`](crate::Rule::PeriodicTick)).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event, and a descriptor is the same for
     /// each packet. If a missing record may hide a return to the same wait, the time-out is ambiguous.

@@ -53,7 +53,7 @@ pub use sync::sync;
 pub use tree::{merged, tree};
 pub use watch::{KeptFiles, kept_name, watch_news, watched};
 
-pub use crate::wording::functions::is_shown_nameless;
+pub use crate::wording::is_shown_nameless;
 
 use std::time::Duration;
 

@@ -25,7 +25,9 @@ pub use finding::{
     blamed, blamed_code, cause, certainty, certainty_code, doing, end, leaf, node_thread, part, pauses_line,
     responsible, row,
 };
-pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
+pub use functions::{
+    code_lines, frame, function, function_caller, function_name, is_shown_nameless, samples, tally,
+};
 pub use scheduling::{cpu_ranges, cpu_reasons};
 pub(crate) use script::threads_title;
 pub use script::{named_title, title};
