@@ -86,7 +86,7 @@ struct Walk<'a> {
     followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
     /// The beginning of each thread's last wait on the path.
     waited: Vec<Option<Stamp<Reference>>>,
-    /// The ticks of the threads of which a time-out in an event loop was met.
+    /// The ticks, by thread, for event loops in which the walk met a time-out.
     ticks: HashMap<ThreadIndex, PeriodicTicks>,
     joined: JoinedSum,
     unjoined: Unjoined,
@@ -203,7 +203,7 @@ impl Walk<'_> {
                 if let Some(end) = EarlyEnd::of(graph, position.thread, &wait)
                     && (may_join || matches!(end, EarlyEnd::Ticker(_)))
                 {
-                    let ticks = match may_join && is_event_loop(&wait) {
+                    let ticks = match is_event_loop(&wait) {
                         true => self
                             .ticks
                             .entry(position.thread)

@@ -8,7 +8,7 @@ use wakepath_wait_graph::{Graph, Occupant, ThreadIndex, ThreadState, Wait, WakeU
 pub(crate) enum EarlyEnd {
     /// The wait's own timer.
     TimeOut,
-    /// A periodic tick of the thread's event loop, behind which it did nothing. For [`EarlyEnd::of`] it is a time-out.
+    /// A periodic tick in the thread's event loop, behind which it did nothing. It is only known from all time-outs together.
     PeriodicTick,
     /// A signal whose handler let the thread go back to its call.
     Signal,

@@ -486,7 +486,7 @@ pub enum Rule {
     JoinedTimeouts,
     /// A timer's signal, or a thread of the same process, cut the wait short, and the signal handler let the thread go back to the same call.
     ResumedAfterSignal,
-    /// A periodic timer of the thread's event loop ended the wait; the thread did nothing for others, and went back to the same set.
+    /// A periodic timer in the thread's event loop ended the wait; the thread did nothing for others, and went back to the same set.
     PeriodicTick,
     /// The descriptor that ended a wait for any of a set is the last to have become ready.
     ReadyDescriptor,

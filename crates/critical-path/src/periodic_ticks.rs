@@ -5,7 +5,7 @@
 //! same set. The program's own timer (`asyncio.sleep(0.3)` before a read) ends a wait in the same way, and the thread did wait for it. Three
 //! facts together show a tick:
 //!
-//! - The ends keep a phase: each comes a period after the thread had set the timer again, behind the last end.
+//! - The ends keep a phase: each comes a period after the thread had set the timer again, behind the last tick.
 //! - The tick ends any wait at its time: no wait for the set lasts past a point in this grid.
 //! - The lengths differ, since other events ended waits in between. An own timer begins with its wait, so its waits have equal lengths.
 //!
@@ -14,13 +14,13 @@
 //! the grid                         ^                  ^                  ^
 //! ```
 //!
-//! An idle loop, in which each wait lasts a period, has no tick by this rule. Own timers' time-outs may be on a grid by chance, so more than half the
-//! loop's time-outs must be on grids.
+//! An idle loop, in which each wait lasts a period, has no tick by this rule. Own timers may make a small grid by chance, so most time-outs in the set
+//! must be on grids.
 
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call};
+use wakepath_event::Call;
 use wakepath_wait_graph::{Graph, StateIntervals, ThreadIndex, ThreadState, Wait};
 
 use crate::Window;
@@ -29,7 +29,7 @@ use crate::early_end::{may_go_on, timed_out};
 /// The state intervals before the window, and as many behind it, in which ticks are looked for too.
 const MAX_STATES_AROUND: usize = 2048;
 
-/// The time-outs behind a grid's first, among which its second is looked for.
+/// The time-outs behind a grid's first among which its second is looked for.
 const MAX_NEIGHBOURS: usize = 4;
 
 /// The chance that time-outs without a tick make a grid, at most.
@@ -38,7 +38,7 @@ const MAX_CHANCE: f64 = 1.0 / 16.0;
 /// The time-outs on a grid without a tick from which on all are passed over, so that the cost stays linear.
 const MIN_LONG_GRID: usize = 8;
 
-/// The largest deviation between an end and its point, ns. `epoll_wait` has time-outs in whole milliseconds, and loops round up: 1 ms. The
+/// An end this close to its point is on it, ns. `epoll_wait` counts whole milliseconds, and loops round up: 1 ms. The
 /// kernel adds up to 0.1% (0.5% for a nice thread), and the thread may wait for a CPU: 2%.
 const fn tolerance(period: u64) -> u64 {
     period / 50 + 1_000_000
@@ -51,7 +51,7 @@ pub(crate) struct PeriodicTicks {
     ticks: Vec<PeriodicTick>,
 }
 
-/// A wait ended by a tick. Waits are state intervals' indices.
+/// A wait that a tick ended. Waits are numbered by state intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeriodicTick {
     wait: usize,
@@ -65,7 +65,7 @@ impl PeriodicTicks {
     /// No tick.
     pub(crate) const NONE: &Self = &Self { ticks: Vec::new() };
 
-    /// A thread's ticks: a single pass over its intervals in and around the window.
+    /// A thread's ticks, by a single pass over its intervals in and around the window.
     pub(crate) fn of(graph: &Graph, thread: ThreadIndex, window: &Window) -> Self {
         let intervals = graph.state_intervals(thread);
         let mut ticks = Vec::new();
@@ -76,7 +76,7 @@ impl PeriodicTicks {
         for at in (0..ticks.len()).rev() {
             let (earlier, later) = ticks.split_at_mut(at + 1);
             let tick = &mut earlier[at];
-            // The next tick, if it ended the next wait, is the first behind it.
+            // The next tick, if it ended the next wait, is the first behind this.
             if let Some(then) = later.first().filter(|then| then.wait == tick.next) {
                 tick.next = then.next;
                 tick.lost |= then.lost;
@@ -92,7 +92,7 @@ impl PeriodicTicks {
     }
 }
 
-/// A set for which a thread waits: its call and descriptor.
+/// A call and its descriptor, which stands for a set.
 type Set = (u32, u64);
 
 fn set_of(wait: &Wait) -> Option<Set> {
@@ -110,14 +110,14 @@ struct TimeOut {
     at: Stamp<Reference>,
     /// The thread's next wait.
     next: usize,
-    /// The next wait's beginning: until then the thread may have set the timer again.
+    /// When the next wait began: until then the thread may have set the timer again.
     set_again: Stamp<Reference>,
     /// The thread went back to the set, and did nothing for others before.
     quiet: bool,
     lost: bool,
 }
 
-/// Time-outs in a thread's event loops, by set and in time order.
+/// The time-outs in a thread's event loops, by set and in time order.
 fn time_outs(graph: &Graph, intervals: StateIntervals<'_>, window: &Window) -> BTreeMap<Set, Vec<TimeOut>> {
     let first = intervals.find(window.from).saturating_sub(MAX_STATES_AROUND);
     let last = intervals.find(window.to).saturating_add(MAX_STATES_AROUND);
@@ -128,15 +128,12 @@ fn time_outs(graph: &Graph, intervals: StateIntervals<'_>, window: &Window) -> B
         if let (ThreadState::Unknown(_), Some((_, time_out))) = (interval.state, &mut open) {
             time_out.lost = true;
         }
-        let Some(wait) = graph.wait(&interval).filter(|wait| wait.state != Some(BlockedState::Stopped))
-        else {
-            continue;
-        };
+        let Some(wait) = graph.wait(&interval) else { continue };
         let set = set_of(&wait);
-        if let Some((of, time_out)) = open.take() {
-            let quiet = set == Some(of) && !wait.acted;
+        if let Some((before, time_out)) = open.take() {
+            let quiet = set == Some(before) && !wait.acted;
             let time_out = TimeOut { next: index, set_again: interval.from, quiet, ..time_out };
-            found.entry(of).or_default().push(time_out);
+            found.entry(before).or_default().push(time_out);
         }
         if let Some(set) = set.filter(|_| timed_out(&wait) && may_go_on(wait.call)) {
             let at = interval.to;
@@ -163,8 +160,7 @@ struct Grid {
     period: u64,
     /// Places among the time-outs.
     places: Vec<usize>,
-    /// Other time-outs lie between, or a point has none: another event ended the wait then, or the thread did something else. Or it is among several
-    /// grids that were tried.
+    /// Other time-outs lie between, or a point has none: another event ended the wait then, or the thread did something else. Or the grid is a guess.
     mixed: bool,
 }
 
@@ -175,29 +171,34 @@ impl Loop<'_> {
         let mut first = 0;
         while first < self.time_outs.len() {
             let grids = (1..=MAX_NEIGHBOURS).flat_map(|next| [(next, 1), (next, 2)]);
-            let grids = grids.filter_map(|(next, points)| self.grid(first, next, points));
-            // The first among the best.
-            let best = grids
-                .map(|grid| (self.is_of_ticks(&grid), grid.places.len(), grid))
-                .reduce(|best, next| if (next.0, next.1) > (best.0, best.1) { next } else { best });
-            let Some((is_of_ticks, length, grid)) = best else {
-                first += 1;
-                continue;
-            };
-            if is_of_ticks {
-                on_grids += length;
-                let ends = grid.places.iter().map(|&place| &self.time_outs[place]).filter(|end| end.quiet);
-                quiet.extend(ends.map(|end| PeriodicTick { wait: end.wait, next: end.next, lost: end.lost }));
+            let mut behind = first + 1;
+            for grid in grids.filter_map(|(next, points)| self.grid(first, next, points)) {
+                let is_of_ticks = self.is_of_ticks(&grid);
+                let last = grid.places.last().copied().unwrap_or(first);
+                if is_of_ticks {
+                    behind = last + 1;
+                    on_grids += grid.places.len();
+                    let ends = grid.places.iter().map(|&place| &self.time_outs[place]);
+                    let ends = ends.filter(|end| end.quiet);
+                    quiet.extend(ends.map(|end| PeriodicTick {
+                        wait: end.wait,
+                        next: end.next,
+                        lost: end.lost,
+                    }));
+                    break;
+                }
+                if grid.places.len() >= MIN_LONG_GRID {
+                    behind = behind.max(last + 1);
+                }
             }
-            let last = grid.places.last().copied().unwrap_or(first);
-            first = if is_of_ticks || length >= MIN_LONG_GRID { last + 1 } else { first + 1 };
+            first = behind;
         }
         if on_grids * 2 > self.time_outs.len() {
             ticks.extend(quiet);
         }
     }
 
-    /// The grid from the time-out at the place `first`, which has this number of `points` up to the time-out `next` places behind it. It ends before the first point
+    /// The grid from the time-out at the place `first` on, in which the time-out `next` places behind it is `points` points away. It ends before the first point
     /// that it does not explain.
     fn grid(&self, first: usize, next: usize, points: u64) -> Option<Grid> {
         let begin = self.time_outs[first];
@@ -208,7 +209,7 @@ impl Loop<'_> {
         if tolerance > period / 8 {
             return None;
         }
-        let mut grid = Grid { period, places: vec![first], mixed: (next, points) != (1, 1) };
+        let mut grid = Grid { period, places: vec![first], mixed: points != 1 };
         // When the last tick came and its timer was set again.
         let (mut from, mut to) = (begin.at.ns(), begin.set_again.ns());
         let (mut before, mut place) = (first, first + 1);
@@ -253,12 +254,12 @@ impl Loop<'_> {
         let tolerance = tolerance(grid.period);
         Self::chance(grid) <= MAX_CHANCE
             && longest - shortest > tolerance
-            // A program that acts behind most ends polls.
+            // A program that mostly acts behind these ends polls.
             && ends().filter(|end| end.quiet).count() * 2 > grid.places.len()
     }
 
-    /// The chance that time-outs without a tick make this grid: two set the period, and each other time-out meets its point. In a mixed grid it
-    /// meets half, and this is the best among several grids.
+    /// The chance that time-outs without a tick make this grid: two set the period, and each other meets its point. In a mixed grid each has two points
+    /// to meet, and several grids are tried.
     fn chance(grid: &Grid) -> f64 {
         let (points, grids) = if grid.mixed { (2.0, 2.0 * MAX_NEIGHBOURS as f64) } else { (1.0, 1.0) };
         let room = points * 2.0 * tolerance(grid.period) as f64 / grid.period as f64;

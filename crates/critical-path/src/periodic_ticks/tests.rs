@@ -1,14 +1,19 @@
-//! Ticks in drawn waits: the grids, at both sides of each limit.
+//! Which time-outs are ticks, at both sides of each limit.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A thread's waits in order, each `30t`: its end, ms, and how it ended. Behind it the thread runs for 10 us, or, in `30t+4.5`, for 4.5 ms.
+/// A thread's waits in a row, each `30t`: its end, ms, and how it ended. Behind it the thread runs for 10 us, or, in `30t+4.5`, for 4.5 ms.
 ///
-/// `t` is a time-out; behind `a` the thread wakes another, at `p` the kernel does not know whether something was ready, and `u` is in
-/// another set; `e` is an event, `o` an event in another set, and `r` a read's end.
+/// | end | meaning |
+/// |---|---|
+/// | `t`, `a`, `l` | a time-out; behind it the thread wakes another; behind it records are lost |
+/// | `p` | a timer; the kernel does not say whether something was ready |
+/// | `s` | a timer's signal |
+/// | `u` | a time-out in another set |
+/// | `e`, `o`, `r` | an event; in another set; in a read |
 struct Waits {
     graph: Graph,
     ends: Vec<String>,
@@ -39,16 +44,20 @@ fn waits(drawn: &str) -> Waits {
         };
         let _ = writeln!(trace, "{from} c0 A switch idle blocked call={call}");
         let _ = match kind {
-            "t" | "a" | "u" => writeln!(
+            "t" | "a" | "l" | "s" | "u" => writeln!(
                 trace,
                 "{at} c0 idle/timer descriptor A none\n{at} c0 idle/timer waking A\n{at} c0 idle switch A"
             ),
             "p" => writeln!(trace, "{at} c0 idle/timer waking A\n{at} c0 idle switch A"),
             _ => writeln!(trace, "{at} c1 S waking A\n{at} c0 idle switch A"),
         };
-        if kind == "a" {
-            let _ = writeln!(trace, "{} c0 A waking S", at + 5_000);
-        }
+        let us = |us: u64| at + us * 1000;
+        let _ = match kind {
+            "a" => writeln!(trace, "{} c0 A waking S", us(5)),
+            "l" => writeln!(trace, "{0} c0 A loss from={1} count=2\n{0} c0 A sample", us(9), us(2)),
+            "s" => writeln!(trace, "{} c0 A signal 14 handled cut=232 sent={at} by=idle", us(1)),
+            _ => Ok(()),
+        };
         from = at + ns(run);
     }
     let _ = writeln!(trace, "{from} c0 A stopped");
@@ -62,7 +71,7 @@ impl Waits {
         PeriodicTicks::of(&self.graph, ThreadIndex(0), &window)
     }
 
-    /// The drawn waits, by their state interval's index.
+    /// The drawn waits, by state interval.
     fn drawn(&self) -> BTreeMap<usize, &str> {
         let intervals = self.graph.state_intervals(ThreadIndex(0));
         let all = (0..intervals.len()).filter(|&index| {
@@ -162,6 +171,7 @@ fn the_shortest_periods_need_nine_ticks_if_a_point_is_missed() {
 fn two_points_in_a_row_are_not_missed() {
     assert_eq!(ticks("30t 70e 130t 180e 230t 330e 430t 530t 600e"), "30t 130t 230t 430t 530t");
     assert_eq!(ticks("30t 70e 130t 180e 230t 330e 430e 530t 630t 700e"), "30t 130t 230t");
+    assert_eq!(ticks("30t 70e 130t 180e 230e 330t 430e 530t 630t 700e"), "30t 130t 330t 530t 630t");
 }
 
 #[test]
@@ -180,7 +190,7 @@ fn a_wait_that_lasts_past_a_point_ends_a_grid() {
 
 #[test]
 fn the_lengths_of_the_waits_differ() {
-    // Waits with 100 ms; the second is shorter.
+    // Each wait lasts 100 ms, but the second.
     let with = |event: &str| ticks(&format!("101t {event}e 201.01t 301.02t 400e"));
     assert_eq!(with("104.01"), "101t 201.01t 301.02t");
     assert_eq!(with("104"), "");
@@ -231,6 +241,8 @@ fn a_tick_leads_back_to_its_set() {
     // Time-outs in two sets make no grid.
     assert_eq!(ticks("30t 70e 130u 180e 230t 300e 330u 400e"), "");
     assert_eq!(ticks("30t 70e 130p 180e 230t 300e 330t 400e"), "");
+    // A timer's signal is no time-out, though nothing was ready.
+    assert_eq!(ticks("30t 70e 130t 180e 230s 300e"), "");
 }
 
 #[test]
@@ -262,8 +274,16 @@ fn a_row_of_ticks_leads_to_the_wait_behind_the_last() {
 }
 
 #[test]
+fn a_tick_behind_which_records_are_lost_leads_to_a_doubtful_wait() {
+    let waits = waits("30t 70e 130.01t 180e 230.02t 330.03l 400e");
+    let (drawn, ticks) = (waits.drawn(), waits.ticks());
+    let lost: Vec<_> = ticks.ticks.iter().filter(|tick| tick.lost).map(|tick| drawn[&tick.wait]).collect();
+    assert_eq!(lost, ["230.02t", "330.03l"]);
+}
+
+#[test]
 fn ticks_are_looked_for_around_the_window() {
-    // Each pair of ticks has this number of events between.
+    // This number of events lies between two ticks.
     let with = |events: usize| {
         let between = |from: usize| {
             (0..events).fold(String::new(), |mut drawn, event| {
