@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
     Basis, Cause, EndedWait, Had, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via,
-    Wait, WaitId, Window, active_with, as_single_wait, assembled,
+    Wait, WaitId, Window, active_with, as_single_wait, assembled, timed_out,
 };
 use wakepath_event::{Call, Context};
 use wakepath_spans::{Ready, RequestIndex, SpanIndex, WorksFor};
@@ -330,10 +330,10 @@ impl Walk<'_, '_> {
             }
             Ready::Descriptor(ns) | Ready::Pool(ns) => {
                 let called = then(ns);
-                self.looked(request, thread, place.until(called));
+                self.looked(request, thread, place.until(called), true);
                 self.thread(thread, place.since(called), None, None);
             }
-            Ready::Unknown => self.looked(request, thread, place),
+            Ready::Unknown => self.looked(request, thread, place, false),
         }
     }
 
@@ -394,8 +394,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The time up to which the loop found the next turn's event, as the kernel shows it: by its last wait's end.
-    fn looked(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
+    /// The time up to which the loop found the next turn's event, as the kernel shows it: by its last wait's end. `is_event`: a
+    /// descriptor or a job made the turn ready, and no timer.
+    fn looked(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, is_event: bool) {
         let Joined { recorded, .. } = self.joined;
         let graph = &recorded.graph;
         let Place { from, to, .. } = place;
@@ -410,8 +411,10 @@ impl Walk<'_, '_> {
                 false => self.undecided(request, thread, place),
             };
         };
-        let found = Some(last)
-            .filter(|last| last.to <= to && self.turns_right_behind(request, thread, place, last.to));
+        let is_other = is_event && graph.wait(&last).is_some_and(|wait| timed_out(&wait));
+        let found = Some(last).filter(|last| {
+            !is_other && last.to <= to && self.turns_right_behind(request, thread, place, last.to)
+        });
         let window = |last: &StateInterval| Window { thread, from, to: last.to };
         let path = found.and_then(|last| {
             let rule = Rule::NextTurn;

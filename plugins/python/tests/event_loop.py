@@ -66,4 +66,5 @@ async def main():
 asyncio.run(main())
 began, ended = computed["report"]
 first, last = computed["page"]
-print(f"behind_ns {min(ended, last) - max(began, first)} page_ns {last - first}")
+# Its first timer was due 30 ms behind the beginning: before, it did not wait for the loop.
+print(f"behind_ns {min(ended, last) - max(began, first + 30_000_000)} page_ns {last - first}")

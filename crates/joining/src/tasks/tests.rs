@@ -216,6 +216,16 @@ fn the_last_wait_before_a_turn_explains_all_the_time_since_the_turn_before() {
 }
 
 #[test]
+fn a_time_out_of_the_loop_explains_no_turn_that_a_descriptor_or_a_job_made_ready() {
+    // The timer ended the wait at 4000.
+    for (word, is_decided) in [("d0", false), ("j0", false), ("-", true)] {
+        let path = told(&[span("a/a", (1000, 5000), &[(1000, 2000, "d0"), (4000, 5000, word)])], "a/a");
+        assert_eq!(path.contains("4000 loop timer next of a/a"), is_decided, "{word}: {path}");
+        assert_eq!(path.contains("4000 loop unknown ? of a/a"), !is_decided, "{word}: {path}");
+    }
+}
+
+#[test]
 fn where_the_loop_did_something_else_between_its_wait_and_the_turn_nothing_is_decided() {
     // The wait (2000 to 7000) has a twentieth with 250.
     for (from, is_decided) in [(7250, true), (7251, false)] {
