@@ -24,13 +24,16 @@ const SERVER: &str = "
 /// The arrival of `a/a` in µs, and the requests for which the thread worked, with µs.
 fn arrival(spans: &str) -> Option<(u64, Vec<(String, u64)>)> {
     let line = |line: &str| match line.trim().split_once(' ') {
-        Some((at, rest)) => at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * 100_000)),
+        Some((at, rest)) => {
+            at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * 100_000))
+        }
         None => line.to_owned(),
     };
     let host: Vec<_> = SERVER.lines().map(line).collect();
     let made = made(&host.join("\n"), &format!("service shop\n{spans}"));
     let found = made.joined().arrival(made.request("a/a"), made.thread("one"))?;
-    let worked_for = found.worked_for.iter().map(|(request, ns)| (made.root(*request).to_owned(), ns / 1_000));
+    let worked_for =
+        found.worked_for.iter().map(|(request, ns)| (made.root(*request).to_owned(), ns / 1_000));
     Some((found.at.ns() / 1_000, worked_for.collect()))
 }
 

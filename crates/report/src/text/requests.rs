@@ -8,9 +8,9 @@ mod left_out;
 mod tests;
 
 use wakepath_engine::requests::{
-    Arrival, BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OperationAnswer, OwnTime,
-    RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute,
-    SaidService, SpanPart, StateSum, Traced, request_id,
+    Arrival, BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OperationAnswer,
+    OwnTime, RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer,
+    SaidAttribute, SaidService, SpanPart, StateSum, Traced, request_id,
 };
 use wakepath_findings::Certainty;
 
