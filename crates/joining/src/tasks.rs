@@ -21,9 +21,9 @@ use std::collections::HashMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
     Basis, Cause, EndedWait, Had, HandOvers, JoinedSum, Path, Rule, Segment, SegmentKind, Timeouts, Via,
-    Wait, WaitId, Window, active_with, as_single_wait, assembled, timed_out,
+    Wait, WaitId, Window, active_with, as_single_wait, assembled,
 };
-use wakepath_event::{Call, Context};
+use wakepath_event::{Call, Context, WaitEnd};
 use wakepath_spans::{Ready, RequestIndex, SpanIndex, WorksFor};
 use wakepath_wait_graph::{StateInterval, ThreadIndex, ThreadState};
 
@@ -330,10 +330,10 @@ impl Walk<'_, '_> {
             }
             Ready::Descriptor(ns) | Ready::Pool(ns) => {
                 let called = then(ns);
-                self.looked(request, thread, place.until(called), true);
+                self.looked(request, thread, place.until(called));
                 self.thread(thread, place.since(called), None, None);
             }
-            Ready::Unknown => self.looked(request, thread, place, false),
+            Ready::Unknown => self.looked(request, thread, place),
         }
     }
 
@@ -394,9 +394,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The time up to which the loop found the next turn's event, as the kernel shows it: by its last wait's end. `is_event`: a
-    /// descriptor or a job made the turn ready, and no timer.
-    fn looked(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, is_event: bool) {
+    /// The time up to which the loop found the next turn's event, as the kernel shows it: by its last wait's end. A
+    /// loop's time-out is no event: its ticks end waits too.
+    fn looked(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
         let Joined { recorded, .. } = self.joined;
         let graph = &recorded.graph;
         let Place { from, to, .. } = place;
@@ -411,14 +411,16 @@ impl Walk<'_, '_> {
                 false => self.undecided(request, thread, place),
             };
         };
-        let is_other = is_event && graph.wait(&last).is_some_and(|wait| timed_out(&wait));
-        let found = Some(last).filter(|last| {
-            !is_other && last.to <= to && self.turns_right_behind(request, thread, place, last.to)
-        });
+        let found = Some(last)
+            .filter(|last| last.to <= to && self.turns_right_behind(request, thread, place, last.to));
         let window = |last: &StateInterval| Window { thread, from, to: last.to };
         let path = found.and_then(|last| {
             let rule = Rule::NextTurn;
-            Some((last.to, as_single_wait(graph, window(&last), self.timeouts, self.hand_overs, rule)?))
+            let path = as_single_wait(graph, window(&last), self.timeouts, self.hand_overs, rule)?;
+            let call = graph.wait(&last).and_then(|wait| wait.call);
+            let is_descriptor = call.is_some_and(|call| matches!(call.ended_by(), WaitEnd::Ready(_)));
+            let is_timer = |segment: &Segment| segment.depth == 0 && segment.kind == SegmentKind::Timer;
+            (is_descriptor || !path.segments.iter().any(is_timer)).then_some((last.to, path))
         });
         match path {
             Some((end, path)) => {
