@@ -1,6 +1,5 @@
 //! The arrival of requests before their spans.
 
-use super::*;
 use crate::testing::made;
 
 /// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 8,000 µs. Times in units of 100 µs.
