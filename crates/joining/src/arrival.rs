@@ -23,7 +23,7 @@ use crate::join::Joined;
 /// The largest distance between a span's end and its answer, ns; or a twentieth of the span's length.
 const MAX_GAP_NS: u64 = 1_000_000;
 
-/// The shortest wait told, ns; and a twentieth of the time since the arrival.
+/// The shortest reported wait, ns; and a twentieth of the time since the arrival.
 const MIN_WAIT_NS: u64 = 1_000_000;
 
 /// A request's arrival, long before its span.

@@ -50,7 +50,7 @@ fn a_request_whose_data_came_before_its_thread_took_it_up_waited() {
 }
 
 #[test]
-fn a_short_wait_is_not_told() {
+fn a_short_wait_is_not_reported() {
     for (from, waited) in [(1_500_000, true), (1_499_999, false)] {
         assert_eq!(arrival(&format!("a/a {from}..6000000 server tid=10")).is_some(), waited, "{from}");
     }
