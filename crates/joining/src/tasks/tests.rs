@@ -368,3 +368,19 @@ fn a_call_that_began_or_ended_within_the_wait_does_not_explain_it() {
         assert!(!told(&[waiting("d0"), call, called], "a/a").contains("a/d"), "{began} {ended}");
     }
 }
+
+#[test]
+fn a_turn_may_end_as_it_schedules_another() {
+    let other = span("b/b", (1200, 8600), &[(1200, 1300, "d0"), (8200, 8500, "t0")]);
+    let path = told(&[waiting("s50000000"), other], "a/a");
+    assert!(path.contains("8500 loop running below 1 of b/b"), "{path}");
+}
+
+#[test]
+fn other_work_of_the_loop_during_a_requests_wait_blocks_nothing() {
+    // The loop turned to `b/b` as the wait began, and a thread ended the wait.
+    let other = span("b/b", (1900, 2200), &[(2000, 2100, "d0")]);
+    let spans = [woken(7000, "d0"), other];
+    assert!(told(&spans, "a/a").contains("7000 peer running next below 1"), "{}", told(&spans, "a/a"));
+    assert_eq!(blockers(&with(&spans), "a/a"), "");
+}
