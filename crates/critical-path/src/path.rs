@@ -503,6 +503,8 @@ pub enum Rule {
     NotedReady,
     /// An event loop turned to the task right behind a wait: the wait's end made the task ready, and explains the time since its turn before.
     NextTurn,
+    /// A wait within a client's span is a wait for the called service's request.
+    CalledRequest,
     /// Threads had the lock in turn, and a thread took it out of turn: each thread stands for the time until it released the lock.
     LockTurns,
     /// The wake-up came in an unrecorded hard interrupt; device interrupts were recorded.

@@ -119,14 +119,10 @@ pub(crate) fn path_with(
     algorithm: Algorithm,
     hand_overs: &dyn HandOvers,
 ) -> Path {
-    let timeouts = match algorithm {
-        Algorithm::Active => Timeouts::AsTheyAre,
-        Algorithm::Joined => Timeouts::Joined,
-        Algorithm::JoinedInSlices => Timeouts::JoinedInSlices,
-        Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
-        Algorithm::Exact => return exact(graph, window),
-    };
-    active_with(graph, window, timeouts, hand_overs)
+    match algorithm {
+        Algorithm::Exact => exact(graph, window),
+        _ => active_with(graph, window, Timeouts::of(algorithm), hand_overs),
+    }
 }
 
 /// An answer with this path, without the parts that only a thread's window has.

@@ -17,11 +17,8 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_spans::{Kind, RequestIndex, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::connection::{NEAR_NS, is_clear};
+use crate::connection::{LATE_NS, NEAR_NS, is_clear};
 use crate::join::Joined;
-
-/// The largest distance between a span's end and its answer, ns; or a twentieth of the span's length.
-const MAX_GAP_NS: u64 = 1_000_000;
 
 /// The shortest reported wait, ns; and a twentieth of the time since the arrival.
 const MIN_WAIT_NS: u64 = 1_000_000;
@@ -41,7 +38,8 @@ impl Joined<'_> {
         let Self { recorded, traced, .. } = self;
         let root = traced.root(request);
         let (from, to) = self.times(request);
-        let near = MAX_GAP_NS.max(to.since(from) / 20);
+        // A longer span's answer may be a twentieth of its length away.
+        let near = LATE_NS.max(to.since(from) / 20);
         let exchanges = recorded.graph.exchanges().filter(|exchange| {
             exchange.thread == thread && exchange.asked <= from && from <= exchange.answered
         });
@@ -52,13 +50,12 @@ impl Joined<'_> {
         let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap, *other, NEAR_NS));
         let waited = from.since(at);
         let is_long = waited >= MIN_WAIT_NS && waited >= to.since(at) / 20;
-        (is_single && is_long).then(|| Arrival { at, worked_for: self.worked_for(request, thread, at, from) })
+        (is_single && is_long).then(|| Arrival { at, worked_for: self.worked_for(thread, at, from) })
     }
 
-    /// The other requests for which a thread worked in this time.
+    /// The requests for which a thread worked in this time.
     fn worked_for(
         &self,
-        request: RequestIndex,
         thread: ThreadIndex,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
@@ -67,9 +64,7 @@ impl Joined<'_> {
         for worked in self.work_of(thread, from, to) {
             let WorksFor::Span(span) = worked.works_for else { continue };
             let other = self.traced.requests.containing(span);
-            if other != request {
-                *sums.entry(other).or_default() += worked.to.since(worked.from);
-            }
+            *sums.entry(other).or_default() += worked.to.since(worked.from);
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(request, ns)| (Reverse(*ns), *request));

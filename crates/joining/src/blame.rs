@@ -96,7 +96,6 @@ pub struct Blame {
 impl Joined<'_> {
     /// The requests on the path of a request's task.
     pub fn blame_task(&self, request: RequestIndex, task: &TaskPath) -> Blame {
-        let Self { recorded, traced, .. } = self;
         let work = |place, segment: &Segment| match task.work_of_segment(place, self) {
             Some(worked) => Some(vec![worked]),
             None => Some(self.work_of(segment.thread?, segment.from, segment.to)),
@@ -104,14 +103,12 @@ impl Joined<'_> {
         let of_wait = |id, wait: &Wait, at| {
             task.work_of_wait(id, self).unwrap_or_else(|| self.works_for(wait.thread, at))
         };
-        let said =
-            |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
-        blame(traced, request, &task.path, work, of_wait, said)
+        self.blamed(request, &task.path, work, of_wait)
     }
 
     /// The requests on the path of a request's threads. `is_handed_over` is set if these threads handed the request over to each other.
     pub fn blame(&self, request: RequestIndex, path: &Path, is_handed_over: bool) -> Blame {
-        let Self { recorded, traced, .. } = self;
+        let traced = self.traced;
         let work = |_, segment: &Segment| {
             let mut worked = self.work_of(segment.thread?, segment.from, segment.to);
             // While the call was in flight, no thread held the request: the next thread's other work did not delay it.
@@ -124,6 +121,17 @@ impl Joined<'_> {
             Some(worked)
         };
         let of_wait = |_, wait: &Wait, at| self.works_for(wait.thread, at);
+        self.blamed(request, path, work, of_wait)
+    }
+
+    fn blamed(
+        &self,
+        request: RequestIndex,
+        path: &Path,
+        work: impl Fn(usize, &Segment) -> Option<Vec<Worked>>,
+        of_wait: impl Fn(WaitId, &Wait, Stamp<Reference>) -> WorksFor,
+    ) -> Blame {
+        let Self { recorded, traced, .. } = self;
         let said =
             |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
         blame(traced, request, path, work, of_wait, said)

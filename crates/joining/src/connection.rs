@@ -23,7 +23,7 @@ use crate::places::Places;
 use crate::process::line;
 
 /// The maximum time from a span's end to its answer, ns; a longer span's own length.
-const LATE_NS: u64 = 1_000_000;
+pub(crate) const LATE_NS: u64 = 1_000_000;
 /// The nearest answer is clear if another thread's is at least twice as far and this much more, ns.
 pub(crate) const NEAR_NS: u64 = 20_000;
 /// The most exchanges searched on each side of a span's end.

@@ -44,6 +44,9 @@ const MAX_GAP_NS: u64 = 10_000;
 /// for a twentieth of the wait.
 const TAKES_UP_NS: u64 = 1_000_000;
 
+/// The most by which a program's clock puts a turn too early, ns.
+const COARSE_NS: u64 = 1_000_000;
+
 /// A request's path in an event loop.
 #[derive(Debug)]
 pub struct TaskPath {
@@ -66,7 +69,7 @@ pub fn task_path(
     let in_services = InServices { joined };
     let (tiles, followed) = (Tiles::default(), HashMap::new());
     let mut walk = Walk { joined, hand_overs: &in_services, timeouts, tiles, followed };
-    let place = Place { from, to, parent: None, depth: 0, via: Via::Window };
+    let place = Place { from, to, parent: None, depth: 0, via: Via::Window, rule: None };
     match Turns::of(joined, request, thread) {
         Some(turns) if turns.has_gaps(joined, window) => walk.task(request, &turns, place),
         Some(_) => return None,
@@ -81,9 +84,9 @@ pub fn task_path(
 #[derive(Debug)]
 pub struct InLoop<'a, 'r> {
     /// Requests handed over in called services.
-    pub in_services: InServices<'a, 'r>,
+    in_services: InServices<'a, 'r>,
     /// The request's thread, unless the times in which it worked for the request are known.
-    pub thread: Option<ThreadIndex>,
+    thread: Option<ThreadIndex>,
 }
 
 impl<'a, 'r> InLoop<'a, 'r> {
@@ -157,6 +160,7 @@ impl Turns {
                 ready,
             }));
         }
+        turns.iter_mut().for_each(|turn| turn.from = begin(joined, thread, turn));
         turns.sort_by_key(|turn| (turn.from, turn.to));
         let mut merged: Vec<Turned> = Vec::new();
         for turn in turns {
@@ -191,6 +195,15 @@ impl Turns {
     }
 }
 
+/// A turn's beginning: its thread runs then. A program's clock may count whole milliseconds, and put the beginning into the wait before.
+fn begin(joined: &Joined<'_>, thread: ThreadIndex, turn: &Turned) -> Stamp<Reference> {
+    let at = turn.from;
+    let mut before = joined.recorded.graph.state_intervals(thread).overlapping(at, at.plus(1));
+    let wait = before.find(|wait| is_blocked(wait) && wait.from < at);
+    let runs = wait.map_or(at, |wait| wait.to);
+    if runs.since(at) <= COARSE_NS && runs < turn.to { runs } else { at }
+}
+
 fn is_blocked(interval: &StateInterval) -> bool {
     matches!(interval.state, ThreadState::Blocked(_))
 }
@@ -203,6 +216,8 @@ struct Place {
     parent: Option<WaitId>,
     depth: u32,
     via: Via,
+    /// The rule by which the path leads here.
+    rule: Option<Rule>,
 }
 
 impl Place {
@@ -255,7 +270,7 @@ impl Walk<'_, '_> {
                 at = turn.from;
             }
             let until = turn.to.min(place.to);
-            self.thread(turns.thread, place.since(at).until(until), Some(request), None);
+            self.thread(turns.thread, place.since(at).until(until), Some(request));
             at = until;
         }
         if at < place.to {
@@ -298,11 +313,11 @@ impl Walk<'_, '_> {
         let mut at = place.from;
         for wait in waits {
             let [from, to] = [wait.from, wait.to].map(|end| end.clamp(at, place.to));
-            self.thread(thread, place.since(at).until(from), Some(request), None);
+            self.thread(thread, place.since(at).until(from), Some(request));
             self.undecided(request, thread, place.since(from).until(to));
             at = to;
         }
-        self.thread(thread, place.since(at), Some(request), None);
+        self.thread(thread, place.since(at), Some(request));
         Some(())
     }
 
@@ -311,27 +326,27 @@ impl Walk<'_, '_> {
         let Place { from, to, .. } = place;
         let then = |ns| to.minus(ns).clamp(from, to);
         match ready {
-            _ if to.since(from) <= MAX_GAP_NS => self.thread(thread, place, None, None),
+            _ if to.since(from) <= MAX_GAP_NS => self.thread(thread, place, None),
             Ready::Timer(ns) => {
                 let due = self.woken(thread, then(ns), to);
                 let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
                 self.own(request, thread, place.until(due), kind, cause, Basis::Inferred(Rule::NotedReady));
-                self.thread(thread, place.since(due), None, None);
+                self.thread(thread, place.since(due), None);
             }
             Ready::Scheduled(ns) => {
                 let at = then(ns);
                 self.scheduled(request, thread, place.until(at));
-                self.thread(thread, place.since(at), None, None);
+                self.thread(thread, place.since(at), None);
             }
             Ready::Thread(tid, ns) => {
                 let at = then(ns);
                 self.by_thread(request, thread, place.until(at), tid);
-                self.thread(thread, place.since(at), None, None);
+                self.thread(thread, place.since(at), None);
             }
             Ready::Descriptor(ns) | Ready::Pool(ns) => {
                 let called = then(ns);
                 self.looked(request, thread, place.until(called));
-                self.thread(thread, place.since(called), None, None);
+                self.thread(thread, place.since(called), None);
             }
             Ready::Unknown => self.looked(request, thread, place),
         }
@@ -356,8 +371,8 @@ impl Walk<'_, '_> {
             _ => None,
         });
         match span.map(|span| traced.requests.containing(span)) {
-            Some(by) if by != request => self.by_request(request, thread, place, by),
-            _ => self.undecided(request, thread, place),
+            Some(by) => self.by_request(request, thread, place, by),
+            None => self.undecided(request, thread, place),
         }
     }
 
@@ -369,12 +384,8 @@ impl Walk<'_, '_> {
         let Some(turns) = turns.filter(|_| is_new && place.depth < MAX_DEPTH) else {
             return self.undecided(request, thread, place);
         };
-        let below = self.wait(request, thread, thread, place);
-        // Before it came, nothing shows for what this request waited.
-        let (came, _) = self.joined.times(by);
-        let came = came.clamp(from, to);
-        self.undecided(by, thread, below.until(came));
-        self.task(by, &turns, below.since(came));
+        let below = self.wait(request, thread, thread, place, Rule::NotedReady);
+        self.task(by, &turns, below);
     }
 
     /// A wait ended by a thread.
@@ -387,8 +398,8 @@ impl Walk<'_, '_> {
         let root = traced.request(request).root;
         match places.numbered(recorded, traced, root, tid, (from, to)).filter(|by| *by != thread) {
             Some(by) => {
-                let below = self.wait(request, thread, by, place);
-                self.thread(by, below, None, Some(Rule::NotedReady));
+                let below = self.wait(request, thread, by, place, Rule::NotedReady);
+                self.thread(by, below, None);
             }
             None => self.undecided(request, thread, place),
         }
@@ -407,7 +418,7 @@ impl Walk<'_, '_> {
         let Some(last) = waits.filter(is_blocked).last() else {
             // Within a callback: a span began or ended.
             return match self.turns_right_behind(request, thread, place, from) {
-                true => self.thread(thread, place, None, None),
+                true => self.thread(thread, place, None),
                 false => self.undecided(request, thread, place),
             };
         };
@@ -424,8 +435,8 @@ impl Walk<'_, '_> {
         });
         match path {
             Some((end, path)) => {
-                self.add(path, place.until(end), Some(request), None);
-                self.thread(thread, place.since(end), None, None);
+                self.add(path, place.until(end), Some(request));
+                self.thread(thread, place.since(end), None);
             }
             None => self.undecided(request, thread, place),
         }
@@ -453,8 +464,15 @@ impl Walk<'_, '_> {
         ran <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
     }
 
-    /// Adds a wait in a request's task, ended by code in `by`. Returns the place below it.
-    fn wait(&mut self, request: RequestIndex, thread: ThreadIndex, by: ThreadIndex, place: Place) -> Place {
+    /// Adds a wait in a request's task, ended by code in `by`, as `rule` shows. Returns the place below it.
+    fn wait(
+        &mut self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        by: ThreadIndex,
+        place: Place,
+        rule: Rule,
+    ) -> Place {
         let Place { from, to, parent, depth, .. } = place;
         let id = WaitId(self.tiles.waits.len() as u32);
         self.tiles.waits.push(Wait {
@@ -467,30 +485,30 @@ impl Walk<'_, '_> {
             ended_by: Some(by),
             via: Via::Wakeup,
             lock: None,
-            basis: Basis::Inferred(Rule::NotedReady),
+            basis: Basis::Inferred(rule),
             timed_out: false,
             goes_on: false,
         });
         self.tiles.of_waits.push(Some(request));
-        Place { parent: Some(id), depth: depth + 1, via: Via::Wakeup, ..place }
+        Place { parent: Some(id), depth: depth + 1, via: Via::Wakeup, rule: Some(rule), ..place }
     }
 
-    /// A thread's own path over this time; the thread's own time is a turn or wait for the request `of`. `rule` led there.
-    fn thread(&mut self, thread: ThreadIndex, place: Place, of: Option<RequestIndex>, rule: Option<Rule>) {
+    /// A thread's own path over this time; the thread's own time is a turn or wait for the request `of`.
+    fn thread(&mut self, thread: ThreadIndex, place: Place, of: Option<RequestIndex>) {
         let Place { from, to, .. } = place;
         if from < to {
             let window = Window { thread, from, to };
             let path = active_with(&self.joined.recorded.graph, window, self.timeouts, self.hand_overs);
-            self.add(path, place, of, rule);
+            self.add(path, place, of);
         }
     }
 
     /// Adds a path below a place.
-    fn add(&mut self, path: Path, place: Place, of: Option<RequestIndex>, rule: Option<Rule>) {
+    fn add(&mut self, path: Path, place: Place, of: Option<RequestIndex>) {
         let Tiles { segments, of_segments, waits, of_waits, joined } = &mut self.tiles;
         let first = waits.len() as u32;
         let moved = |parent: Option<WaitId>| parent.map(|WaitId(id)| WaitId(id + first)).or(place.parent);
-        let by_rule = |basis| match (basis, rule) {
+        let by_rule = |basis| match (basis, place.rule) {
             (Basis::Measured, Some(rule)) => Basis::Inferred(rule),
             (basis, _) => basis,
         };
@@ -527,7 +545,7 @@ impl Walk<'_, '_> {
         cause: Cause,
         basis: Basis,
     ) {
-        let Place { from, to, parent, depth, via } = place;
+        let Place { from, to, parent, depth, via, .. } = place;
         if from >= to {
             return;
         }

@@ -50,6 +50,17 @@ fn id<const BYTES: usize>(digit: &str) -> [u8; BYTES] {
     [u8::from_str_radix(&digit.repeat(2), 16).unwrap_or_else(|_| panic!("no digit: {digit}")); BYTES]
 }
 
+/// Hosts' recordings whose times are in this unit, ns.
+pub fn scaled(unit_ns: u64, hosts: &str) -> String {
+    let line = |line: &str| match line.trim().split_once(' ') {
+        Some((at, rest)) => {
+            at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * unit_ns))
+        }
+        None => line.to_owned(),
+    };
+    hosts.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// These hosts' recordings, read as one, with these spans.
 pub fn made(hosts: &str, spans: &str) -> Made {
     let recorded = recorded(hosts);

@@ -59,6 +59,7 @@ fn every_code_has_its_sentence() {
         Rule::HandedOver,
         Rule::NotedReady,
         Rule::NextTurn,
+        Rule::CalledRequest,
         Rule::StolenBefore,
         Rule::LateInterrupt,
         Rule::PerhapsLate,
@@ -66,7 +67,13 @@ fn every_code_has_its_sentence() {
         Rule::WindowProbe,
     ];
     let inferred = |rule| (wording::rule_word(rule).expect("a rule"), meaning(rule));
-    section("rules of inference", rules.map(Basis::Inferred).map(inferred).to_vec());
+    let words = rules.map(Basis::Inferred).map(inferred).to_vec();
+    let contract = include_str!("../contract/path.txt");
+    for (word, _) in &words {
+        let places = contract.matches(&format!("\"{word}\"")).count();
+        assert!(places >= 2, "{word}: a rule for waits and for segments");
+    }
+    section("rules of inference", words);
     let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
     let qualities = qualities.map(wording::quality).map(|(code, words)| (code, words.to_owned()));
     section("qualities of clocks", qualities.to_vec());

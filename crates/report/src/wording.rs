@@ -490,6 +490,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "next_turn",
             "the event loop turned to this work right behind a wait: the wait's end explains the time since the turn before",
         ),
+        Rule::CalledRequest => (
+            "called_request",
+            "a client's span was open all this time: the request waited for the service that it called",
+        ),
         Rule::LockTurns => (
             "lock_turns",
             "a thread took the lock out of turn: until then, those stand for it that had the lock or were woken to take it",

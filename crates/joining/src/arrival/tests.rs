@@ -1,6 +1,6 @@
 //! The arrival of requests before their spans.
 
-use crate::testing::made;
+use crate::testing::{made, scaled};
 
 /// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 8,000 µs. Times in units of 100 µs.
 const SERVER: &str = "
@@ -20,16 +20,27 @@ const SERVER: &str = "
     85 c0 idle stopped
 ";
 
+/// The same with `a` answered at 32,500 µs, and `b` not at all.
+const LONG: &str = "
+    host web3 realtime=0
+    flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
+    flow say_a 127.0.0.1:8080 > 127.0.0.1:40001
+    thread one tid=10
+    0 c0 idle started
+    0 c0 idle switch one
+    5 c0 one/net_rx in ask_a seq=1 len=9
+    325 c0 one out say_a seq=1 len=9
+    400 c0 one switch idle blocked call=35:0
+    400 c0 idle stopped
+";
+
 /// The arrival of `a/a` in µs, and the requests for which the thread worked, with µs.
 fn arrival(spans: &str) -> Option<(u64, Vec<(String, u64)>)> {
-    let line = |line: &str| match line.trim().split_once(' ') {
-        Some((at, rest)) => {
-            at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * 100_000))
-        }
-        None => line.to_owned(),
-    };
-    let host: Vec<_> = SERVER.lines().map(line).collect();
-    let made = made(&host.join("\n"), &format!("service shop\n{spans}"));
+    arrival_in(SERVER, spans)
+}
+
+fn arrival_in(host: &str, spans: &str) -> Option<(u64, Vec<(String, u64)>)> {
+    let made = made(&scaled(100_000, host), &format!("service shop\n{spans}"));
     let found = made.joined().arrival(made.request("a/a"), made.thread("one"))?;
     let worked_for =
         found.worked_for.iter().map(|(request, ns)| (made.root(*request).to_owned(), ns / 1_000));
@@ -62,4 +73,43 @@ fn an_answer_far_from_the_spans_end_or_two_about_as_near_show_no_arrival() {
     for (to, fits) in [(5_100_000, true), (5_099_999, false), (6_726_000, true), (6_727_000, false)] {
         assert_eq!(arrival(&format!("a/a 4100000..{to} server tid=10")).is_some(), fits, "{to}");
     }
+}
+
+#[test]
+fn a_short_wait_before_a_long_span_is_not_reported() {
+    // From 500 µs on: 1.6 ms of 32 ms since the data came, and 1.5 ms.
+    for (from, is_reported) in [(2_100_000, true), (2_000_000, false)] {
+        let found = arrival_in(LONG, &format!("a/a {from}..32500000 server tid=10"));
+        assert_eq!(found.is_some(), is_reported, "{from}");
+    }
+}
+
+#[test]
+fn a_long_spans_answer_may_be_a_twentieth_of_its_length_away() {
+    // The answer comes at 32,500 µs; the span of 28 ms ends 1.4 ms before.
+    for (to, fits) in [(31_100_000, true), (31_000_000, false)] {
+        assert_eq!(arrival_in(LONG, &format!("a/a 3100000..{to} server tid=10")).is_some(), fits, "{to}");
+    }
+}
+
+#[test]
+fn data_that_came_within_the_span_and_answers_before_it_are_other_requests() {
+    // `b` came at 4,000 µs, and its answer lies nearer to the end of `a`; so does an answer before a short span.
+    let later = SERVER
+        .replace("7 c0 one/net_rx in ask_b", "40 c0 one/net_rx in ask_b")
+        .replace("80 c0 one out", "60 c0 one out");
+    assert_eq!(arrival_in(&later, "a/a 3000000..6000000 server tid=10").map(|found| found.0), Some(500));
+    let before = SERVER.replace("80 c0 one out", "50 c0 one out");
+    assert_eq!(arrival_in(&before, "a/a 5100000..5500000 server tid=10").map(|found| found.0), Some(500));
+}
+
+#[test]
+fn an_exchange_that_another_thread_answered_is_not_this_requests() {
+    let other = SERVER
+        .replace(
+            "0 c0 idle started",
+            "thread two tid=11 tgid=10\n    0 c0 idle started\n    0 c1 idle switch two",
+        )
+        .replace("80 c0 one out say_b", "60 c1 two out say_b");
+    assert_eq!(arrival_in(&other, "a/a 4100000..6000000 server tid=10").map(|found| found.0), Some(500));
 }

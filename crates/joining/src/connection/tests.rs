@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::JoinedBy;
-use crate::testing::{Made, at, made};
+use crate::testing::{Made, at, made, scaled};
 
 /// A server with two threads and a connection for each: `one` answers data from 500 µs at 6,100 µs, `two` answers data from 800 µs at 5,100
 /// µs. Times in units of 100 µs.
@@ -25,17 +25,6 @@ const SERVER: &str = "
     70 c1 two switch idle blocked call=35:0
     70 c0 idle stopped
 ";
-
-/// The same with its times in ns.
-fn scaled(hosts: &str) -> String {
-    let line = |line: &str| match line.trim().split_once(' ') {
-        Some((at, rest)) => {
-            at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * 100_000))
-        }
-        None => line.to_owned(),
-    };
-    hosts.lines().map(line).collect::<Vec<_>>().join("\n")
-}
 
 /// Each request's thread by its connection; `-` where not known.
 fn threads(made: &Made) -> String {
@@ -75,7 +64,7 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         ("a/a 600000..6000000 server\nc/c 700000..5700000 server", "a/a:one c/c:-"),
         ("a/a 600000..6000000 server\nc/c 700000..6000000 server", "a/a:- c/c:-"),
     ] {
-        let made = made(&scaled(SERVER), &format!("service shop\n{spans}"));
+        let made = made(&scaled(100_000, SERVER), &format!("service shop\n{spans}"));
         assert_eq!(threads(&made), expected, "{spans}");
     }
 }
@@ -94,7 +83,7 @@ fn a_request_belongs_to_a_thread_of_its_host_and_its_process() {
         ("host=db1", there, &*both, "one"),
         ("host=db1", span, &*both, "-"),
     ] {
-        let made = made(&scaled(hosts), &format!("service shop {service}\n{span}"));
+        let made = made(&scaled(100_000, hosts), &format!("service shop {service}\n{span}"));
         assert_eq!(threads(&made), format!("a/a:{expected}"), "{service} {span}");
         if let (true, Some(thread)) = (hosts == both, made.joined().connections.thread(RequestIndex(0))) {
             let host = made.recorded.graph.thread(thread).tid().host();
@@ -112,7 +101,7 @@ fn only_a_port_at_which_others_call_answers() {
         "4 c0 one/net_rx in ask_a seq=1 len=0 flags=2\n5 c0 one/net_rx in ask_a",
     );
     for (hosts, expected) in [(&*client, "a/a:-"), (&*syn, "a/a:one")] {
-        let made = made(&scaled(hosts), "service shop\na/a 600000..6000000 server");
+        let made = made(&scaled(100_000, hosts), "service shop\na/a 600000..6000000 server");
         assert_eq!(threads(&made), expected, "{hosts}");
     }
 }
@@ -170,7 +159,8 @@ fn a_thread_worked_for_a_request_while_it_had_no_other_one() {
 
 #[test]
 fn an_exchange_fits_that_was_asked_before_the_span_and_answered_within_it_or_little_later() {
-    let flow = made(&scaled(SERVER), "").recorded.graph.exchanges().next().expect("an exchange").flow;
+    let flow =
+        made(&scaled(100_000, SERVER), "").recorded.graph.exchanges().next().expect("an exchange").flow;
     let exchange = |asked, answered, thread| Exchange {
         flow,
         opened: None,
@@ -213,10 +203,10 @@ fn an_exchange_fits_that_was_asked_before_the_span_and_answered_within_it_or_lit
 
 #[test]
 fn the_port_of_a_service_is_that_whose_exchanges_lie_nearest_to_its_requests() {
-    let near = scaled(SERVER);
+    let near = scaled(100_000, SERVER);
     // The process answers at another port too, a millisecond off.
     let far = "flow ask_f 127.0.0.1:40003 > 127.0.0.1:80\nflow say_f 127.0.0.1:80 > 127.0.0.1:40003\nthread front tid=20";
-    let hosts = scaled(
+    let hosts = scaled(100_000,
         &SERVER
             .replace("thread one", &format!("{far}\nthread one"))
             .replace("5 c0 one/net_rx", "4 c0 one/net_rx in ask_f seq=1 len=9\n5 c0 one/net_rx")
@@ -234,7 +224,8 @@ fn the_port_of_a_service_is_that_whose_exchanges_lie_nearest_to_its_requests() {
 
 #[test]
 fn the_nearest_port_has_the_least_sum_of_the_times_before_and_behind_its_requests() {
-    let flow = made(&scaled(SERVER), "").recorded.graph.exchanges().next().expect("an exchange").flow;
+    let flow =
+        made(&scaled(100_000, SERVER), "").recorded.graph.exchanges().next().expect("an exchange").flow;
     let exchange = |asked, answered| Exchange {
         flow,
         opened: None,

@@ -1,7 +1,7 @@
 //! Waits for calls to other services: a gap between two turns within a client's span is a wait for the call.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Basis, Cause, SegmentKind};
+use wakepath_critical_path::{Basis, Cause, Rule, SegmentKind};
 use wakepath_spans::{Kind, RequestIndex, SpanIndex};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -21,12 +21,12 @@ impl Walk<'_, '_> {
         else {
             return false;
         };
-        let below = self.wait(request, thread, by, place);
+        let below = self.wait(request, thread, by, place, Rule::CalledRequest);
         self.in_flight(callee, by, below.until(began));
         let place = below.since(began).until(ended);
         match Turns::of(self.joined, callee, by) {
             Some(turns) => self.task(callee, &turns, place),
-            None => self.thread(by, place, Some(callee), None),
+            None => self.thread(by, place, Some(callee)),
         }
         self.in_flight(callee, by, below.since(ended));
         true

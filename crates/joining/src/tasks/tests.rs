@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use wakepath_critical_path::Window;
 
 use super::*;
-use crate::testing::{Made, made};
+use crate::testing::{Made, made, scaled};
 
 /// A request's path: each segment's end, thread, kind, basis, depth and request; `None` if its thread is no event loop.
 fn path(made: &Made, asked: &str) -> Option<String> {
@@ -23,6 +23,7 @@ fn path(made: &Made, asked: &str) -> Option<String> {
             Basis::Measured => "",
             Basis::Inferred(Rule::NotedReady) => " noted",
             Basis::Inferred(Rule::NextTurn) => " next",
+            Basis::Inferred(Rule::CalledRequest) => " called",
             Basis::Inferred(Rule::ReadyDescriptor) => " ready",
             Basis::Ambiguous => " ?",
             other => panic!("{other:?}"),
@@ -52,25 +53,24 @@ fn blockers(made: &Made, asked: &str) -> String {
 /// `loop` runs until 200 ms, waits until a timer at 400 ms, works, waits until `peer` wakes it at 700 ms, and works until 1000 ms. Times are
 /// in units of 100 us.
 fn machine() -> String {
-    let mut host = String::from(
-        "host web3 realtime=1000000000\nthread loop tid=10\nthread peer tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch loop\n0 c1 idle switch peer\n",
-    );
-    for line in [
-        "2000 c0 loop switch idle blocked call=232:0x3",
-        "4000 c0 idle/timer waking loop",
-        "4000 c0 idle switch loop",
-        "5000 c0 loop switch idle blocked call=232:0x3",
-        "7000 c1 peer waking loop",
-        "7000 c0 idle switch loop",
-        "10000 c0 loop switch idle blocked call=232:0x3",
-        "10000 c1 peer switch idle blocked",
-        "11000 c0 idle stopped",
-    ] {
-        let (at, rest) = line.split_once(' ').expect("a time");
-        let at: u64 = at.parse().expect("a number");
-        let _ = writeln!(host, "{} {rest}", at * 100_000);
-    }
-    host
+    scaled(
+        100_000,
+        "host web3 realtime=1000000000
+        thread loop tid=10
+        thread peer tid=11 tgid=10
+        0 c0 idle started
+        0 c0 idle switch loop
+        0 c1 idle switch peer
+        2000 c0 loop switch idle blocked call=232:0x3
+        4000 c0 idle/timer waking loop
+        4000 c0 idle switch loop
+        5000 c0 loop switch idle blocked call=232:0x3
+        7000 c1 peer waking loop
+        7000 c0 idle switch loop
+        10000 c0 loop switch idle blocked call=232:0x3
+        10000 c1 peer switch idle blocked
+        11000 c0 idle stopped",
+    )
 }
 
 /// A time of `machine` in a span's text.
@@ -150,7 +150,7 @@ fn a_turn_that_another_request_scheduled_waits_for_this_requests_own_turns() {
     let spans = [waiting("s50000000"), other];
     assert_eq!(
         told(&spans, "a/a"),
-        "2000 loop running of a/a; 8200 loop timer noted below 1 of b/b; 8500 loop running below 1 of b/b; 9000 loop running; 9500 loop running of a/a; "
+        "2000 loop running of a/a; 8200 loop timer noted below 1 of b/b; 8500 loop running noted below 1 of b/b; 9000 loop running; 9500 loop running of a/a; "
     );
     // All the wait, and the loop's work for it behind.
     assert_eq!(short(&blockers(&with(&spans), "a/a")), "b/b 6600; ".replace("6600", "660000000"));
@@ -162,7 +162,7 @@ fn a_request_that_came_later_explains_nothing_before_it_came() {
     let spans = [waiting("s50000000"), other];
     assert!(
         told(&spans, "a/a").starts_with(
-            "2000 loop running of a/a; 4500 loop unknown ? below 1 of b/b; 4600 loop running below 1 of b/b; 8200 loop timer noted below 1 of b/b; "
+            "2000 loop running of a/a; 4500 loop unknown ? below 1 of b/b; 4600 loop running noted below 1 of b/b; 8200 loop timer noted below 1 of b/b; "
         ),
         "{}",
         told(&spans, "a/a")
@@ -175,7 +175,7 @@ fn requests_that_make_each_other_ready_without_end_are_undecided() {
     let a = span("a/a", (1000, 9500), &[(1000, 1100, "-"), (9000, 9500, "s0")]);
     let b = span("b/b", (1000, 9500), &[(1000, 1100, "-"), (8500, 9000, "s0")]);
     let path = told(&[a, b], "a/a");
-    assert!(path.contains("unknown ?"), "{path}");
+    assert!(path.contains("unknown ?") && !path.contains("below 3"), "{path}");
 }
 
 #[test]
@@ -245,6 +245,10 @@ fn where_the_loop_did_something_else_between_its_wait_and_the_turn_nothing_is_de
     let other = span("b/b", (7000, 7001), &[(7000, 7001, "d0")]);
     let path = told(&[woken(7002, "-"), other], "a/a");
     assert!(path.contains("7002 loop unknown ? of a/a"), "{path}");
+    // Two spans say that they had the loop at once.
+    let others = ["b/b", "c/c"].map(|name| span(name, (6500, 7050), &[(7000, 7050, "d0")]));
+    let path = told(&[&others[..], &[woken(7060, "-")]].concat(), "a/a");
+    assert!(path.contains("7060 loop unknown ? of a/a"), "{path}");
     // It never waited: within a callback a span begins or ends, for at most 1 ms.
     for (from, is_decided) in [(1110, true), (1111, false)] {
         let turns = [(1000, 1100, "-"), (from, 2000, "-"), (7000, 9500, "-")];
@@ -267,6 +271,35 @@ fn turns_that_were_dropped_are_undecided() {
         told(&[line], "a/a"),
         "6000 loop unknown ? of a/a; 7000 peer running next below 1; 9500 loop running of a/a; "
     );
+}
+
+#[test]
+fn the_turns_of_all_spans_are_complete_from_the_last_dropped_turn_on() {
+    let root = span("a/a", (1000, 9500), &[(1000, 2000, "d0"), (7000, 9500, "d0")]);
+    let below = |since| {
+        format!(
+            "a/c < a {}..{} tid=10 since={} turns={}..{}\n",
+            wall(1500),
+            wall(9000),
+            wall(since),
+            wall(7000),
+            wall(7100)
+        )
+    };
+    assert!(told(&[root.clone(), below(1500)], "a/a").starts_with("2000 loop running of a/a; 7000 peer"));
+    assert!(told(&[root, below(1800)], "a/a").starts_with("1800 loop unknown ? of a/a; 2000 loop running"));
+}
+
+#[test]
+fn a_turn_within_its_threads_wait_begins_as_the_thread_runs() {
+    // The program's clock is 1 ms behind: the turn begins within the wait up to 7000.
+    for (from, is_decided) in [(6990, true), (6989, false)] {
+        let path = told(&[woken(from, "d0")], "a/a");
+        assert_eq!(path.contains("7000 peer running next below 1; 9500"), is_decided, "{from}: {path}");
+    }
+    // A turn that ends before the thread runs is wrong altogether.
+    let turns = [(1000, 2000, "d0"), (6995, 6999, "d0"), (7000, 9500, "d0")];
+    assert!(told(&[span("a/a", (1000, 9500), &turns)], "a/a").contains("6995 loop unknown ?"));
 }
 
 #[test]
@@ -342,7 +375,7 @@ fn calling(from: u64, to: u64, more: &str) -> Vec<String> {
 
 #[test]
 fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
-    let expected = "2000 loop running of a/a; 3000 peer network ? below 1 of a/d; 8000 peer running below 1 of a/d; 9000 peer network ? below 1 of a/d; 9500 loop running of a/a; ";
+    let expected = "2000 loop running of a/a; 3000 peer network ? below 1 of a/d; 8000 peer running called below 1 of a/d; 9000 peer network ? below 1 of a/d; 9500 loop running of a/a; ";
     assert_eq!(told(&calling(3000, 8000, ""), "a/a"), expected);
     // Its parts block nothing.
     assert_eq!(blockers(&with(&calling(3000, 8000, "")), "a/a"), "");
@@ -373,7 +406,7 @@ fn a_call_that_began_or_ended_within_the_wait_does_not_explain_it() {
 fn a_turn_may_end_as_it_schedules_another() {
     let other = span("b/b", (1200, 8600), &[(1200, 1300, "d0"), (8200, 8500, "t0")]);
     let path = told(&[waiting("s50000000"), other], "a/a");
-    assert!(path.contains("8500 loop running below 1 of b/b"), "{path}");
+    assert!(path.contains("8500 loop running noted below 1 of b/b"), "{path}");
 }
 
 #[test]
