@@ -123,7 +123,7 @@ struct Turns {
     thread: ThreadIndex,
     /// The time from which the turns are complete.
     since: Stamp<Reference>,
-    /// In time order, without overlap.
+    /// Ordered by beginning.
     turns: Vec<Turned>,
 }
 
@@ -162,14 +162,7 @@ impl Turns {
         }
         turns.iter_mut().for_each(|turn| turn.from = begin(joined, thread, turn));
         turns.sort_by_key(|turn| (turn.from, turn.to));
-        let mut merged: Vec<Turned> = Vec::new();
-        for turn in turns {
-            match merged.last_mut() {
-                Some(last) if turn.from <= last.to.plus(MAX_GAP_NS) => last.to = last.to.max(turn.to),
-                _ => merged.push(turn),
-            }
-        }
-        Some(Self { thread, since, turns: merged })
+        Some(Self { thread, since, turns })
     }
 
     /// Whether the thread waited between two turns in this time, or ran long for something else.

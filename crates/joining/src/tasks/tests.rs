@@ -234,6 +234,17 @@ fn a_time_out_of_the_loop_explains_no_turn() {
 }
 
 #[test]
+fn a_thread_that_slept_before_it_woke_the_loop_is_no_time_out_of_the_loop() {
+    let asleep = machine().replace(
+        "700000000 c1 peer waking loop",
+        "550000000 c1 peer switch idle blocked call=230:0\n690000000 c1 idle/timer waking peer\n690000000 c1 idle switch peer\n700000000 c1 peer waking loop",
+    );
+    let path =
+        short(&path(&made(&asleep, &format!("service s\n{}", woken(7000, "d0"))), "a/a").expect("a loop"));
+    assert!(path.contains("6900 peer timer next below 1; 7000 peer running next below 1"), "{path}");
+}
+
+#[test]
 fn where_the_loop_did_something_else_between_its_wait_and_the_turn_nothing_is_decided() {
     // The wait (2000 to 7000) has a twentieth with 250.
     for (from, is_decided) in [(7250, true), (7251, false)] {
@@ -388,6 +399,15 @@ fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
         wall(8999)
     );
     assert_eq!(told(&calling(3000, 8000, &others), "a/a"), expected);
+    // A part below the client's span is no called request.
+    let part = format!("a/2 < c {}..{} tid=10\n", wall(1600), wall(9100));
+    assert_eq!(told(&calling(3000, 8000, &part), "a/a"), expected);
+    // Either of two called requests may have been awaited; and a call within another kind of span need not have been.
+    let second = format!("a/3 < c {}..{} server tid=11\n", wall(3000), wall(4000));
+    assert!(!told(&[&calling(3000, 8000, "")[..], &[second]].concat(), "a/a").contains("called"));
+    let [own, call, called] = &calling(3000, 8000, "")[..] else { panic!("three lines") };
+    let internal = call.replace(" client ", " ");
+    assert!(!told(&[own.clone(), internal, called.clone()], "a/a").contains("called"));
     // The called request lies outside the wait, or no request was called.
     assert!(!told(&calling(9100, 9150, ""), "a/a").contains("a/d"));
     assert!(!told(&calling(3000, 8000, "")[..2], "a/a").contains("peer network"));
