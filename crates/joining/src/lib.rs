@@ -2,7 +2,8 @@
 //!
 //! [`join`] reads all facts about spans' threads: their hosts and clocks ([`Places`]), the contexts published by threads
 //! ([`Contexts`]), the goroutines in which spans began ([`SpanGoroutines`]), and connections ([`Connections`]). A path then leads through
-//! requests: [`InServices`] knows the handed-over work, and [`Joined::blame`] the requests that blocked the path's own request.
+//! requests: [`task_path`] follows a request's turns in an event loop, [`InServices`] knows the handed-over work, and [`Joined::blame`] the
+//! requests that blocked the path's own request. [`Joined::arrival`] is when its data came, before its span.
 //!
 //! It makes no text, and opens no file.
 

@@ -77,15 +77,16 @@ fn all_waited(folder: &Place, busy: bool) {
         println!("busy {busy}: {wait:?}");
     }
     for wait in &waits {
-        // A program's timer may come a millisecond late, and the loop computes for others meanwhile.
         let timer = wait.state("timer");
-        assert!((196.0..=206.0).contains(&timer), "{wait:?}");
+        // 2 points of the planted 200 ms; the loop's time-outs are whole milliseconds.
+        assert!((196.0..=204.0).contains(&timer), "{wait:?}");
         // No part of the wait is undecided, and none is another client's, a tick's or a time-out's.
         assert!(wait.state("unknown") <= wait.in_all * 0.05, "{wait:?}");
         assert!(wait.state("network") + wait.blocker("ping") <= wait.in_all * 0.02, "{wait:?}");
         let behind = wait.in_all - timer;
         match busy {
-            true => assert!(wait.blocker("crunch") >= behind * 0.5, "{wait:?}"),
+            // The rest is the loop's own, and its wait for a CPU.
+            true => assert!(wait.blocker("crunch") >= behind * 0.8, "{wait:?}"),
             false => assert_eq!(wait.blocker("crunch"), 0.0, "{wait:?}"),
         }
     }
