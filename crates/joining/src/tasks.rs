@@ -13,6 +13,7 @@
 //! behind it; else nothing shows the reason, and the time is undecided.
 
 mod calls;
+mod jobs;
 #[cfg(test)]
 mod tests;
 
@@ -259,7 +260,7 @@ impl Walk<'_, '_> {
                 break;
             }
             if at < turn.from {
-                self.gap(request, turns.thread, place.since(at).until(turn.from), turn.ready);
+                self.gap(request, turns, place.since(at).until(turn.from), turn.ready);
                 at = turn.from;
             }
             let until = turn.to.min(place.to);
@@ -270,7 +271,7 @@ impl Walk<'_, '_> {
             // The next turn, if any, lies behind this time: so does what made it ready.
             let next = turns.turns.iter().find(|turn| turn.from >= place.to);
             let ready = next.map_or(Ready::Unknown, |turn| later(turn.ready, turn.from.since(place.to)));
-            self.gap(request, turns.thread, place.since(at), ready);
+            self.gap(request, turns, place.since(at), ready);
         }
     }
 
@@ -315,8 +316,9 @@ impl Walk<'_, '_> {
     }
 
     /// The time between two turns; `ready` is the second turn's reason.
-    fn gap(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, ready: Ready) {
+    fn gap(&mut self, request: RequestIndex, turns: &Turns, place: Place, ready: Ready) {
         let Place { from, to, .. } = place;
+        let thread = turns.thread;
         let then = |ns| to.minus(ns).clamp(from, to);
         match ready {
             _ if to.since(from) <= MAX_GAP_NS => self.thread(thread, place, None),
@@ -336,9 +338,14 @@ impl Walk<'_, '_> {
                 self.by_thread(request, thread, place.until(at), tid);
                 self.thread(thread, place.since(at), None);
             }
-            Ready::Descriptor(ns) | Ready::Pool(ns) => {
+            Ready::Descriptor(ns) => {
                 let called = then(ns);
                 self.looked(request, thread, place.until(called));
+                self.thread(thread, place.since(called), None);
+            }
+            Ready::Pool(ns) => {
+                let called = then(ns);
+                self.job(request, turns, place.until(called));
                 self.thread(thread, place.since(called), None);
             }
             Ready::Unknown => self.looked(request, thread, place),

@@ -7,6 +7,8 @@ use wakepath_critical_path::Window;
 use super::*;
 use crate::testing::{Made, made, scaled};
 
+mod jobs;
+
 /// A request's path: each segment's end, thread, kind, basis, depth and request; `None` if its thread is no event loop.
 fn path(made: &Made, asked: &str) -> Option<String> {
     let (joined, request) = (made.joined(), made.request(asked));
@@ -201,7 +203,7 @@ fn woken(from: u64, word: &str) -> String {
 #[test]
 fn the_last_wait_before_a_turn_explains_all_the_time_since_the_turn_before() {
     // The timer at 4000 ended the loop's wait, but not this request's.
-    for word in ["d0", "j0", "-"] {
+    for word in ["d0", "-"] {
         assert_eq!(
             told(&[woken(7000, word)], "a/a"),
             "2000 loop running of a/a; 7000 peer running next below 1; 9500 loop running of a/a; ",

@@ -1,0 +1,161 @@
+//! Waits for a job of the runtime's pool: the loop's thread woke a thread of the pool as it handed the job over, and this thread then worked
+//! until it was idle again.
+//!
+//! A thread of the pool that woke the loop need not have had the job: other jobs end waits of the loop too. And a loop that is awake when the
+//! job ends is not woken for it.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Rule;
+use wakepath_event::{Call, Context};
+use wakepath_spans::RequestIndex;
+use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, Wait, WakeUp, Waker};
+
+use super::{Place, Turned, Turns, Walk, is_blocked};
+
+/// The most turns, back from a wait for a job, in which the job may have been handed over.
+const MAX_TURNS: usize = 16;
+
+/// The size of a condition variable in glibc, bytes. A thread waits at one of two words within it.
+const CONDITION_BYTES: u64 = 48;
+
+/// The most, ns, by which a program notes a turn's end too early.
+const NOTES_NS: u64 = 100_000;
+
+/// A job of the pool.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    /// The thread of the pool.
+    by: ThreadIndex,
+    /// The loop's thread woke it for the job.
+    from: Stamp<Reference>,
+    /// It had done the job.
+    to: Stamp<Reference>,
+}
+
+impl Walk<'_, '_> {
+    /// The time up to which the loop called the callback of a job: the pool's thread worked, then the loop had other work.
+    pub(super) fn job(&mut self, request: RequestIndex, turns: &Turns, place: Place) {
+        let Place { from, to, .. } = place;
+        if from >= to || self.call(request, turns.thread, place) {
+            return;
+        }
+        let Some(job) = self.job_until(request, turns, place) else {
+            return self.undecided(request, turns.thread, place);
+        };
+        let [began, done] = [job.from, job.to].map(|at| at.clamp(from, to));
+        self.thread(turns.thread, place.until(began), None);
+        if began < done {
+            let below =
+                self.wait(request, turns.thread, job.by, place.since(began).until(done), Rule::NotedReady);
+            self.thread(job.by, below, None);
+        }
+        self.thread(turns.thread, place.since(done), None);
+    }
+
+    /// The job for which a request waited over this time: the only one done by then, of those that the loop handed over in the request's last
+    /// turn with jobs.
+    fn job_until(&self, request: RequestIndex, turns: &Turns, place: Place) -> Option<Job> {
+        let before = turns.turns.partition_point(|turn| turn.from < place.from);
+        let last = turns.turns[..before].iter().rev().take(MAX_TURNS);
+        let mut woken = last.map(|turn| self.woken_in(turns.thread, turn, place.to));
+        let Some(woken) = woken.find(|woken| !woken.is_empty()) else {
+            return self.queued_job(request, turns.thread, place);
+        };
+        let done = |(by, idle): &(ThreadIndex, StateInterval)| {
+            let to = self.done(turns.thread, *by, idle, place.to)?;
+            Some(Job { by: *by, from: idle.to, to })
+        };
+        let mut done = woken.iter().filter_map(done);
+        done.next().filter(|_| done.next().is_none())
+    }
+
+    /// The job for which the loop's thread woke no thread, since all of the pool had work: the thread that ended the loop's last wait had it,
+    /// if the loop turned to the request right behind it, and did not wait for the loop meanwhile.
+    fn queued_job(&self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<Job> {
+        let graph = &self.joined.recorded.graph;
+        let Place { from, to, .. } = place;
+        let last = graph.state_intervals(thread).overlapping(from, to).filter(is_blocked).last()?;
+        let by = graph.wait(&last).and_then(waker)?;
+        let [own, other] = [thread, by].map(|thread| graph.thread(thread));
+        let is_sibling = other.tgid().is_some() && other.tgid() == own.tgid();
+        let mut waits = graph.state_intervals(by).overlapping(from, last.to).filter(is_blocked);
+        let is_busy = waits.all(|wait| graph.wait(&wait).and_then(waker) != Some(thread));
+        let is_next = last.to <= to && self.turns_right_behind(request, thread, place, last.to);
+        (is_sibling && is_next && is_busy).then_some(Job { by, from, to: last.to })
+    }
+
+    /// The threads of its process that the loop's thread woke in a turn, each with the wait that this ended.
+    fn woken_in(
+        &self,
+        thread: ThreadIndex,
+        turn: &Turned,
+        to: Stamp<Reference>,
+    ) -> Vec<(ThreadIndex, StateInterval)> {
+        let graph = &self.joined.recorded.graph;
+        let own = graph.thread(thread);
+        let until = turn.to.plus(NOTES_NS).min(to);
+        let others = graph.threads().filter(|(index, other)| {
+            *index != thread && other.tgid().is_some() && other.tgid() == own.tgid()
+        });
+        let woken = others.filter_map(|(index, _)| {
+            let mut waits = graph.state_intervals(index).overlapping(turn.from, until);
+            let is_woken = |wait: &StateInterval| {
+                is_blocked(wait) && wait.to >= turn.from && wait.to < until && {
+                    let ended = graph.wait(wait);
+                    ended.as_ref().and_then(condition).is_some() && ended.and_then(waker) == Some(thread)
+                }
+            };
+            Some((index, waits.find(is_woken)?))
+        });
+        woken.collect()
+    }
+
+    /// The time at which a thread of the pool, idle during `idle`, had done the job for which the loop's thread then woke it. `None` if the
+    /// loop had not called for it by then.
+    fn done(
+        &self,
+        thread: ThreadIndex,
+        by: ThreadIndex,
+        idle: &StateInterval,
+        called: Stamp<Reference>,
+    ) -> Option<Stamp<Reference>> {
+        let graph = &self.joined.recorded.graph;
+        let at = graph.wait(idle).as_ref().and_then(condition)?;
+        let until = called.plus(NOTES_NS);
+        let waits_again = graph.state_intervals(by).overlapping(idle.to, until).find(|wait| {
+            let condition = || graph.wait(wait).as_ref().and_then(condition);
+            wait.from >= idle.to && is_blocked(wait) && condition().is_some_and(|it| is_same(at, it))
+        });
+        let done = waits_again.map_or(called, |wait| wait.from.min(called));
+        let waits = || graph.state_intervals(thread).overlapping(idle.to, called).filter(is_blocked);
+        // It woke the loop as the first job was done; it may have gone on with another one.
+        let woke = waits().find(|wait| {
+            wait.to >= idle.to && wait.to <= done && graph.wait(wait).and_then(waker) == Some(by)
+        });
+        let done = match woke {
+            Some(wait) => wait.to,
+            None if waits_again.is_some() => done,
+            // It still works: when it had done the job is not known.
+            None => return None,
+        };
+        // A loop that waits is woken at once, and a loop with a job to call for does not wait.
+        waits().all(|wait| wait.to <= done).then_some(done)
+    }
+}
+
+/// The address of the futex at which a thread waited.
+fn condition(wait: &Wait) -> Option<u64> {
+    wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0)
+}
+
+fn is_same(one: u64, other: u64) -> bool {
+    one.abs_diff(other) < CONDITION_BYTES
+}
+
+/// The thread that ended a wait.
+fn waker(wait: Wait) -> Option<ThreadIndex> {
+    match wait.end {
+        Waker::Woken(WakeUp { current: Occupant::Thread(by), context: Context::Task, .. }) => Some(by),
+        _ => None,
+    }
+}

@@ -1,0 +1,180 @@
+//! Waits for jobs of the runtime's pool.
+
+use super::{path, short, span};
+use crate::testing::{made, scaled};
+
+/// `loop` has a turn for `a/a` from 1000 to 2000, `w` and `v` are idle threads of its pool. In the turn `loop` wakes `w`, which works until 8000 and
+/// then wakes `loop`. A tick of the loop ended its wait at 4000. Times are in units of 100 us.
+const POOL: [&str; 16] = [
+    "0 c0 idle started",
+    "0 c0 idle switch loop",
+    "0 c1 idle switch w",
+    "0 c2 idle switch v",
+    "0 c3 idle switch foreign",
+    "100 c1 w switch idle blocked call=202:0x1000",
+    "100 c2 v switch idle blocked call=202:0x1000",
+    "1500 c0 loop waking w",
+    "1500 c1 idle switch w",
+    "2000 c0 loop switch idle blocked call=232:0x3",
+    "4000 c0 idle/timer waking loop",
+    "4000 c0 idle switch loop",
+    "5000 c0 loop switch idle blocked call=232:0x3",
+    "8000 c1 w waking loop",
+    "8000 c0 idle switch loop",
+    "8100 c1 w switch idle blocked call=202:0x1004",
+];
+
+/// What explains the wait of `a/a` for a job whose callback the loop called at 8500, with these events added and those taken away.
+fn told(added: &[&str], taken: &[&str]) -> String {
+    told_with(8500, added, taken, &[])
+}
+
+fn told_with(called: u64, added: &[&str], taken: &[&str], others: &[String]) -> String {
+    let mut events: Vec<&str> =
+        POOL.iter().chain(added).copied().filter(|line| !taken.contains(line)).collect();
+    assert_eq!(events.len(), POOL.len() + added.len() - taken.len(), "each is there");
+    let at = |line: &&str| line.split(' ').next().and_then(|at| at.parse::<u64>().ok());
+    events.sort_by_key(at);
+    let threads = "host web3 realtime=1000000000
+        thread loop tid=10
+        thread w tid=11 tgid=10
+        thread v tid=12 tgid=10
+        thread foreign tid=20\n";
+    let machine = scaled(100_000, &format!("{threads}{}\n9600 c0 idle stopped", events.join("\n")));
+    let word = format!("j{}", (9000 - called) * 100_000);
+    let own = span("a/a", (1000, 9500), &[(1000, 2000, "d0"), (9000, 9500, &word)]);
+    let spans = format!("service s\n{own}{}", others.concat());
+    let path = short(&path(&made(&machine, &spans), "a/a").expect("an event loop"));
+    let rest = path.strip_prefix("2000 loop running of a/a; ").expect("the turn");
+    rest.replace(&format!("{called} loop running; "), "")
+        .replace("9000 loop running; 9500 loop running of a/a; ", "")
+}
+
+const BY_W: &str = "8000 w running noted below 1; ";
+const UNDECIDED: &str = "8500 loop unknown ? of a/a; ";
+
+#[test]
+fn a_job_is_the_work_of_the_thread_that_the_loop_woke_in_the_turn() {
+    assert_eq!(told(&[], &[]), BY_W);
+    // Another of its futexes is a lock within the job.
+    let locked = [
+        "6000 c1 w switch idle blocked call=202:0x2000",
+        "7000 c1 idle/timer waking w",
+        "7000 c1 idle switch w",
+    ];
+    assert_eq!(
+        told(&locked, &[]),
+        "6000 w running noted below 1; 7000 w timer noted below 1; 8000 w running noted below 1; "
+    );
+}
+
+#[test]
+fn a_thread_that_the_loop_woke_for_other_jobs_explains_nothing() {
+    // `v` works from the tick on, and ends the loop's last wait; `w` has done the job only then, while the loop is awake.
+    let by_v = [
+        "4500 c0 loop waking v",
+        "4500 c2 idle switch v",
+        "7500 c2 v waking loop",
+        "7500 c0 idle switch loop",
+    ];
+    let taken = ["8000 c1 w waking loop", "8000 c0 idle switch loop"];
+    assert_eq!(told(&by_v, &taken), "8100 w running noted below 1; ");
+    // With other events between, as with another request's.
+    let idle = [&by_v[..], &["7600 c2 v switch idle blocked call=202:0x1004"]].concat();
+    assert_eq!(told(&idle, &taken), "8100 w running noted below 1; ");
+}
+
+#[test]
+fn a_thread_that_goes_on_with_another_job_had_done_this_one_as_it_woke_the_loop() {
+    let idle = POOL[15];
+    assert_eq!(told(&[], &[idle]), BY_W);
+    // It is idle behind the callback.
+    assert_eq!(told(&["8600 c1 w switch idle blocked call=202:0x1000"], &[idle]), BY_W);
+    // Without a wake-up of the loop it is not known when: the loop was awake.
+    let awake = ["7500 c3 foreign waking loop", "7500 c0 idle switch loop"];
+    let taken = ["8000 c1 w waking loop", "8000 c0 idle switch loop", idle];
+    assert_eq!(told(&awake, &taken), UNDECIDED);
+    // Idle up to 1 unit (100 us) behind the callback it has done the job at the callback.
+    let soon = [&awake[..], &["8500 c1 w switch idle blocked call=202:0x1000"]].concat();
+    assert_eq!(told(&soon, &taken), "8500 w running noted below 1; ");
+    let late = [&awake[..], &["8501 c1 w switch idle blocked call=202:0x1000"]].concat();
+    assert_eq!(told(&late, &taken), UNDECIDED);
+}
+
+#[test]
+fn a_loop_that_waited_behind_the_job_had_no_callback_to_call() {
+    // `w` was idle again while the loop waited, or was awake and then waited: it had another job.
+    for at in ["3000", "4500"] {
+        let idle = format!("{at} c1 w switch idle blocked call=202:0x1000");
+        let again = "7000 c1 idle/timer waking w";
+        let runs = "7000 c1 idle switch w";
+        assert_eq!(told(&[&idle, again, runs], &[]), UNDECIDED, "{at}");
+    }
+    // It woke the loop twice: the first time as this job was done.
+    let twice = [
+        "4500 c1 w waking nobody",
+        "3000 c1 w waking loop",
+        "3000 c0 idle switch loop",
+        "3500 c0 loop switch idle blocked call=232:0x3",
+    ];
+    assert_eq!(told(&[twice[1], twice[2], twice[3]], &[]), UNDECIDED);
+}
+
+#[test]
+fn of_two_jobs_the_one_that_is_done_explains_the_wait() {
+    let woken = ["1600 c0 loop waking v", "1600 c2 idle switch v"];
+    // `v` still works.
+    assert_eq!(told(&woken, &[]), BY_W);
+    // `v` was done before.
+    let before = ["4500 c2 v switch idle blocked call=202:0x1000"];
+    assert_eq!(told(&[&woken[..], &before].concat(), &[]), BY_W);
+    // Both were done while the loop was awake.
+    let both = ["8200 c2 v switch idle blocked call=202:0x1000"];
+    assert_eq!(told(&[&woken[..], &both].concat(), &[]), UNDECIDED);
+}
+
+#[test]
+fn a_job_handed_over_in_an_earlier_turn_is_waited_for_too() {
+    let between = span("a/b", (4000, 5000), &[(4000, 5000, "t0")]);
+    let told = told_with(8500, &[], &[], &[between]);
+    assert!(told.ends_with(BY_W), "{told}");
+}
+
+#[test]
+fn a_job_in_the_queue_is_done_by_the_thread_that_woke_the_loop() {
+    // `w` has worked since before the turn.
+    let busy = [POOL[5], POOL[7], POOL[8]];
+    let queued = |added: &[&str], taken: &[&str]| told_with(8300, added, taken, &[]);
+    let undecided = "8300 loop unknown ? of a/a; ";
+    assert_eq!(queued(&[], &busy), BY_W);
+    // The loop ran for more than a twentieth of the wait since.
+    assert!(told_with(8301, &[], &busy, &[]).starts_with("8301 loop unknown ? of a/a; "));
+    // For another request the loop had worked since.
+    let other = span("b/b", (8000, 8300), &[(8100, 8200, "d0")]);
+    assert_eq!(told_with(8300, &[], &busy, &[other]), undecided);
+    // It waited for the loop meanwhile: then it had no work.
+    let waited =
+        ["4100 c1 w switch idle blocked call=202:0x1000", "4200 c0 loop waking w", "4200 c1 idle switch w"];
+    assert_eq!(queued(&waited, &busy), undecided);
+    // No thread of this process.
+    let foreign = ["8000 c3 foreign waking loop"];
+    assert_eq!(queued(&foreign, &[&busy[..], &["8000 c1 w waking loop"]].concat()), undecided);
+    // Woken before the turn, and not in it.
+    let before = ["900 c0 loop waking w", "900 c1 idle switch w"];
+    assert_eq!(queued(&before, &[POOL[7], POOL[8]]), BY_W);
+}
+
+#[test]
+fn a_wake_up_right_behind_the_turns_end_is_within_the_turn() {
+    let taken = [POOL[7], POOL[8], POOL[9]];
+    let added = |at: &str, sleeps: &str| {
+        let lines = [
+            format!("{at} c0 loop waking w"),
+            format!("{at} c1 idle switch w"),
+            format!("{sleeps} c0 loop switch idle blocked call=232:0x3"),
+        ];
+        told(&lines.each_ref().map(String::as_str), &taken)
+    };
+    assert_eq!(added("2000", "2002"), BY_W);
+    assert_eq!(added("2001", "2002"), UNDECIDED);
+}
