@@ -379,7 +379,9 @@ function texts(turns, begun) {
   const ns = (ms) => Math.round((ms - now0) * 1e6);
   const whole = before === undefined && begun ? BigInt(begun[0]) * 1000000000n + BigInt(begun[1]) : undefined;
   const start = BigInt(Math.round((turns.origin + now0) * 1000)) * 1000n;
-  let at = whole === undefined || whole > start ? 0 : Number(whole - start);
+  // A span says its beginning in whole ms, and takes time to be made; the turns have it exactly. A beginning further back is one that the
+  // program chose.
+  let at = whole === undefined || start - whole < 1500000n ? 0 : Number(whole - start);
   let lengths = String(start + BigInt(at));
   let reasons = '';
   for (let number = first; number < times.length; number += 2) {

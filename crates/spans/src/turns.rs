@@ -15,6 +15,12 @@ use wakepath_clock::{Stamp, Wall};
 use crate::ready::number;
 use crate::{Ready, SpanIndex, WorksFor};
 
+/// The unit of a coarse clock, ns.
+const COARSE_NS: u64 = 1_000_000;
+
+/// The most by which a span on this clock says its beginning too early: the unit, and what making the span takes, ns.
+const MAX_EARLY_NS: u64 = 1_500_000;
+
 /// The longest text with turns, bytes; longer texts are not read.
 const MAX_TEXT_BYTES: usize = 4096;
 
@@ -83,6 +89,13 @@ impl NotedTurns<Wall> {
         let is_within = from.ns() <= since && last <= to.ns().saturating_add(MAX_LATE_NS);
         let tids = tid.map(|_| tids);
         is_within.then_some(Self { since: Stamp::from_ns(since), turns, tids, ready })
+    }
+
+    /// How much later than it says a span began, ns. JavaScript's clock counts whole milliseconds where a span says its beginning; the turns
+    /// have the exact time, and the length is exact.
+    pub(crate) fn late_ns(&self, from: Stamp<Wall>) -> u64 {
+        let late = self.since.since(from);
+        if from.ns().is_multiple_of(COARSE_NS) && late < MAX_EARLY_NS { late } else { 0 }
     }
 }
 

@@ -330,3 +330,27 @@ fn turns_are_read_in_each_form_and_not_believed_where_they_are_no_text_or_lie_ou
         [(3_000_001, 3_000_003)]
     );
 }
+
+#[test]
+fn a_beginning_in_whole_milliseconds_is_that_of_the_turns() {
+    const MS: u64 = 1_000_000;
+    let times = |from: u64, since: u64| {
+        let mut span = span(1, "GET /cart");
+        span.start_time_unix_nano = from;
+        span.end_time_unix_nano = from + 5 * MS + 7;
+        span.attributes.push(attribute("wakepath.turns", Value::StringValue(format!("{since} 0 5."))));
+        let (spans, _) = read(&framed(&[document(vec![span])]).into()).expect("spans");
+        let span = &spans.spans[0];
+        assert!(span.turns.is_some());
+        (span.from.ns(), span.to.ns())
+    };
+    let from = 1_795_229_921_310 * MS;
+    let moved = |late: u64| (from + late, from + late + 5 * MS + 7);
+    assert_eq!(times(from, from + 1), moved(1));
+    assert_eq!(times(from, from + MS * 3 / 2 - 1), moved(MS * 3 / 2 - 1));
+    // Turns from later on alone are noted.
+    assert_eq!(times(from, from + MS * 3 / 2), moved(0));
+    // A finer clock.
+    assert_eq!(times(from + 10, from + 20), moved(10));
+    assert_eq!(times(from + MS / 2, from + MS), moved(MS / 2));
+}

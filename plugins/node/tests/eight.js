@@ -4,7 +4,7 @@
 // A server whose event loop serves eight identical requests, one after the other, beside a ticker and other clients: `wait` waits for its
 // own timer of 200 ms. Meanwhile a timer ticks each 10 ms, other clients get `ping`, and with an argument `busy` also `crunch`, which
 // computes for 60 ms from 170 ms on: then `wait` is blocked by it for some 30 ms. `hash` waits for a job of the pool. Prints the
-// program's own clock: for each request a line NAME MS.
+// program's own clock: for each request a line NAME FROM TO, in ns.
 
 const { pbkdf2 } = require('crypto');
 const http = require('http');
@@ -31,7 +31,7 @@ const server = http.createServer((request, response) => {
   const began = performance.now();
   context.with(trace.setSpan(context.active(), span), async () => {
     await work(name);
-    console.log(name, performance.now() - began);
+    console.log(name, ...[began, performance.now()].map((ms) => Math.round(ms * 1e6)));
     span.end();
     response.end('done\n');
   });

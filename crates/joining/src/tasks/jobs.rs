@@ -138,8 +138,9 @@ impl Walk<'_, '_> {
             // It still works: when it had done the job is not known.
             None => return None,
         };
-        // A loop that waits is woken at once, and a loop with a job to call for does not wait.
-        waits().all(|wait| wait.to <= done).then_some(done)
+        // A loop that waits is woken at once, and a loop with a job to call for waits for locks alone.
+        let is_lock = |wait: &StateInterval| graph.wait(wait).as_ref().and_then(condition).is_some();
+        waits().all(|wait| wait.to <= done || is_lock(&wait)).then_some(done)
     }
 }
 

@@ -152,6 +152,8 @@ impl Collector {
         };
         let [from, to] = [span.from_ns, span.to_ns].map(Stamp::from_ns);
         let turns = span.turns.and_then(|text| NotedTurns::parse(text, span.ready, from, to));
+        let late = turns.as_ref().map_or(0, |turns| turns.late_ns(from));
+        let [from, to] = [from, to].map(|end| end.plus(late));
         self.spans.push(Span {
             trace,
             id,

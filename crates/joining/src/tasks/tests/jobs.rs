@@ -121,6 +121,19 @@ fn a_loop_that_waited_behind_the_job_had_no_callback_to_call() {
 }
 
 #[test]
+fn a_loop_that_waits_for_a_lock_behind_the_job_may_have_its_callback_to_call() {
+    // The pool's lock is taken as its thread wakes the loop.
+    let locked = [
+        "8010 c0 loop switch idle blocked call=202:0x2000",
+        "8020 c1 w waking loop",
+        "8020 c0 idle switch loop",
+    ];
+    assert_eq!(told(&locked, &[]), format!("{BY_W}8010 loop running; 8020 w running below 1; "));
+    let idle = ["8010 c0 loop switch idle blocked call=232:0x3", locked[1], locked[2]];
+    assert_eq!(told(&idle, &[]), UNDECIDED);
+}
+
+#[test]
 fn of_two_jobs_the_one_that_is_done_explains_the_wait() {
     let woken = ["1600 c0 loop waking v", "1600 c2 idle switch v"];
     // `v` still works.
