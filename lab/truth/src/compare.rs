@@ -8,7 +8,7 @@
 //!
 //! 1. *Interrupts.* A thread's clocks continue during an interrupt on its CPU, so `interrupted` counts as the thread's
 //!    `running`. So does `stolen`, except next to the thread's `runnable` time, where the kernel counts it as a wait
-//!    for a CPU.
+//!    for a CPU, and behind its wait, where the hypervisor held the interrupt back: the program sees a longer wait.
 //! 2. *Disks.* A program knows how long `fsync` blocked it, and that only the disk and the kernel threads working for
 //!    the disk can cause such a wait. If a truth has a thread's `block_device` time, the path's time for kernel
 //!    threads, all its `block_device` time, and its timers within those system calls (the kernel holds requests back to
@@ -320,7 +320,13 @@ fn keys_of_path<'a>(segments: &'a [Segment], truth: &Truth, own: &BTreeSet<u32>)
         Some(threads) => threads.iter().any(|thread| thread.tid == tid),
         None => is_kernel_thread(comm),
     };
+    let held_back = |index: usize| {
+        let before = segments.get(index.wrapping_sub(1))?;
+        let is_wait = matches!(&*before.kind, "timer" | "network" | "block_device" | "other_device");
+        (is_wait && before.tid == segments[index].tid).then_some(before)
+    };
     let key_of = |(index, segment): (usize, &'a Segment)| {
+        let segment = held_back(index).filter(|_| segment.kind == "stolen").unwrap_or(segment);
         let tid = segment.tid.unwrap_or(NO_THREAD);
         let kernels =
             || !own.contains(&tid) && segment.comm.as_deref().is_some_and(|comm| of_kernel(tid, comm));

@@ -26,10 +26,8 @@ const NOTES_NS: u64 = 100_000;
 struct Job {
     /// The thread of the pool.
     by: ThreadIndex,
-    /// The loop's thread woke it for the job.
-    from: Stamp<Reference>,
-    /// It had done the job.
-    to: Stamp<Reference>,
+    /// It had done the job, perhaps only right behind the callback's beginning as the program notes it.
+    done: Stamp<Reference>,
 }
 
 impl Walk<'_, '_> {
@@ -42,11 +40,9 @@ impl Walk<'_, '_> {
         let Some(job) = self.job_until(request, turns, place) else {
             return self.undecided(request, turns.thread, place);
         };
-        let [began, done] = [job.from, job.to].map(|at| at.clamp(from, to));
-        self.thread(turns.thread, place.until(began), None);
-        if began < done {
-            let below =
-                self.wait(request, turns.thread, job.by, place.since(began).until(done), Rule::NotedReady);
+        let done = job.done.clamp(from, to);
+        if from < done {
+            let below = self.wait(request, turns.thread, job.by, place.until(done), Rule::NotedReady);
             self.thread(job.by, below, None);
         }
         self.thread(turns.thread, place.since(done), None);
@@ -62,8 +58,7 @@ impl Walk<'_, '_> {
             return self.queued_job(request, turns.thread, place);
         };
         let done = |(by, idle): &(ThreadIndex, StateInterval)| {
-            let to = self.done(turns.thread, *by, idle, place.to)?;
-            Some(Job { by: *by, from: idle.to, to })
+            Some(Job { by: *by, done: self.done(turns.thread, *by, idle, place.to)? })
         };
         let mut done = woken.iter().filter_map(done);
         done.next().filter(|_| done.next().is_none())
@@ -81,7 +76,7 @@ impl Walk<'_, '_> {
         let mut waits = graph.state_intervals(by).overlapping(from, last.to).filter(is_blocked);
         let is_busy = waits.all(|wait| graph.wait(&wait).and_then(waker) != Some(thread));
         let is_next = last.to <= to && self.turns_right_behind(request, thread, place, last.to);
-        (is_sibling && is_next && is_busy).then_some(Job { by, from, to: last.to })
+        (is_sibling && is_next && is_busy).then_some(Job { by, done: last.to })
     }
 
     /// The threads of its process that the loop's thread woke in a turn, each with the wait that this ended.
@@ -94,13 +89,12 @@ impl Walk<'_, '_> {
         let graph = &self.joined.recorded.graph;
         let own = graph.thread(thread);
         let until = turn.to.plus(NOTES_NS).min(to);
-        let others = graph.threads().filter(|(index, other)| {
-            *index != thread && other.tgid().is_some() && other.tgid() == own.tgid()
-        });
+        let others =
+            graph.threads().filter(|(_, other)| other.tgid().is_some() && other.tgid() == own.tgid());
         let woken = others.filter_map(|(index, _)| {
             let mut waits = graph.state_intervals(index).overlapping(turn.from, until);
             let is_woken = |wait: &StateInterval| {
-                is_blocked(wait) && wait.to >= turn.from && wait.to < until && {
+                is_blocked(wait) && wait.to < until && {
                     let ended = graph.wait(wait);
                     ended.as_ref().and_then(condition).is_some() && ended.and_then(waker) == Some(thread)
                 }
@@ -124,14 +118,12 @@ impl Walk<'_, '_> {
         let until = called.plus(NOTES_NS);
         let waits_again = graph.state_intervals(by).overlapping(idle.to, until).find(|wait| {
             let condition = || graph.wait(wait).as_ref().and_then(condition);
-            wait.from >= idle.to && is_blocked(wait) && condition().is_some_and(|it| is_same(at, it))
+            is_blocked(wait) && condition().is_some_and(|it| is_same(at, it))
         });
-        let done = waits_again.map_or(called, |wait| wait.from.min(called));
+        let done = waits_again.map_or(called, |wait| wait.from);
         let waits = || graph.state_intervals(thread).overlapping(idle.to, called).filter(is_blocked);
         // It woke the loop as the first job was done; it may have gone on with another one.
-        let woke = waits().find(|wait| {
-            wait.to >= idle.to && wait.to <= done && graph.wait(wait).and_then(waker) == Some(by)
-        });
+        let woke = waits().find(|wait| wait.to <= done && graph.wait(wait).and_then(waker) == Some(by));
         let done = match woke {
             Some(wait) => wait.to,
             None if waits_again.is_some() => done,

@@ -156,6 +156,15 @@ fn what_the_hypervisor_took_from_a_wait_for_a_cpu_is_part_of_it() {
 }
 
 #[test]
+fn what_the_hypervisor_held_a_timer_back_is_part_of_the_wait() {
+    let truth = truth_of(&[("main", "running", None, 60), ("main", "timer", None, 40)]);
+    check_all(&truth, "within it: 0%\n60 main running, 9 main timer, 30 main stolen, 1 main timer");
+    let differ = &["contributors differ by 30"];
+    check(&truth, &path("60 main running, 9 main timer, 30 worker stolen, 1 main timer"), 0.3, differ);
+    check(&truth, &path("60 main running, 30 main stolen, 10 main timer"), 0.3, differ);
+}
+
+#[test]
 fn a_disk_wait_may_be_split_between_kernel_threads_and_device_in_any_way() {
     check_all(
         &truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]),

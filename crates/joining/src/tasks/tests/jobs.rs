@@ -1,6 +1,6 @@
 //! Waits for jobs of the runtime's pool.
 
-use super::{path, short, span};
+use super::{path, short, span, wall};
 use crate::testing::{made, scaled};
 
 /// `loop` has a turn for `a/a` from 1000 to 2000, `w` and `v` are idle threads of its pool. In the turn `loop` wakes `w`, which works until 8000 and
@@ -30,8 +30,8 @@ fn told(added: &[&str], taken: &[&str]) -> String {
 }
 
 fn told_with(called: u64, added: &[&str], taken: &[&str], others: &[String]) -> String {
-    let mut events: Vec<&str> =
-        POOL.iter().chain(added).copied().filter(|line| !taken.contains(line)).collect();
+    let left = POOL.iter().filter(|line| !taken.contains(line));
+    let mut events: Vec<&str> = left.chain(added).copied().collect();
     assert_eq!(events.len(), POOL.len() + added.len() - taken.len(), "each is there");
     let at = |line: &&str| line.split(' ').next().and_then(|at| at.parse::<u64>().ok());
     events.sort_by_key(at);
@@ -56,6 +56,8 @@ const UNDECIDED: &str = "8500 loop unknown ? of a/a; ";
 #[test]
 fn a_job_is_the_work_of_the_thread_that_the_loop_woke_in_the_turn() {
     assert_eq!(told(&[], &[]), BY_W);
+    // The loop's tick fires on the thread's CPU.
+    assert_eq!(told(&["4000 c1 w/timer waking loop", POOL[11]], &[POOL[10], POOL[11]]), BY_W);
     // Another of its futexes is a lock within the job.
     let locked = [
         "6000 c1 w switch idle blocked call=202:0x2000",
@@ -97,8 +99,8 @@ fn a_thread_that_goes_on_with_another_job_had_done_this_one_as_it_woke_the_loop(
     // Idle up to 1 unit (100 us) behind the callback it has done the job at the callback.
     let soon = [&awake[..], &["8500 c1 w switch idle blocked call=202:0x1000"]].concat();
     assert_eq!(told(&soon, &taken), "8500 w running noted below 1; ");
-    let late = [&awake[..], &["8501 c1 w switch idle blocked call=202:0x1000"]].concat();
-    assert_eq!(told(&late, &taken), UNDECIDED);
+    let behind = [&awake[..], &["8501 c1 w switch idle blocked call=202:0x1000"]].concat();
+    assert_eq!(told(&behind, &taken), UNDECIDED);
 }
 
 #[test]
@@ -144,13 +146,25 @@ fn of_two_jobs_the_one_that_is_done_explains_the_wait() {
     // Both were done while the loop was awake.
     let both = ["8200 c2 v switch idle blocked call=202:0x1000"];
     assert_eq!(told(&[&woken[..], &both].concat(), &[]), UNDECIDED);
+    // Another thread or a timer woke `v`, or it is of another process.
+    let by_timer = ["1600 c2 idle/timer waking v", woken[1], both[0]];
+    assert_eq!(told(&by_timer, &[]), BY_W);
+    let by_other = ["1600 c3 foreign waking v", woken[1], both[0]];
+    assert_eq!(told(&by_other, &[]), BY_W);
+    let foreign = [
+        "100 c3 foreign switch idle blocked call=202:0x1000",
+        "1600 c0 loop waking foreign",
+        "1600 c3 idle switch foreign",
+        "8200 c3 foreign switch idle blocked call=202:0x1000",
+    ];
+    assert_eq!(told(&foreign, &[]), BY_W);
 }
 
 #[test]
 fn a_job_handed_over_in_an_earlier_turn_is_waited_for_too() {
-    let between = span("a/b", (4000, 5000), &[(4000, 5000, "t0")]);
+    let between = span("a/b < a", (4000, 5000), &[(4000, 5000, "t0")]);
     let told = told_with(8500, &[], &[], &[between]);
-    assert!(told.ends_with(BY_W), "{told}");
+    assert_eq!(told, format!("4000 loop timer noted of a/a; 5000 loop running of a/a; {BY_W}"));
 }
 
 #[test]
@@ -170,8 +184,18 @@ fn a_job_in_the_queue_is_done_by_the_thread_that_woke_the_loop() {
         ["4100 c1 w switch idle blocked call=202:0x1000", "4200 c0 loop waking w", "4200 c1 idle switch w"];
     assert_eq!(queued(&waited, &busy), undecided);
     // No thread of this process.
-    let foreign = ["8000 c3 foreign waking loop"];
-    assert_eq!(queued(&foreign, &[&busy[..], &["8000 c1 w waking loop"]].concat()), undecided);
+    let foreign = ["8000 c3 foreign waking loop", "8000 c0 idle switch loop"];
+    assert_eq!(
+        queued(&foreign, &[&busy[..], &["8000 c1 w waking loop", "8000 c0 idle switch loop"]].concat()),
+        undecided
+    );
+    // The program's clock says that it called for the job while it waited.
+    let told = told_with(7900, &[], &busy, &[]);
+    assert!(told.starts_with("7900 loop unknown ? of a/a; "), "{told}");
+    // A thread woken by a message is none of the pool.
+    let message = ["1600 c0 loop waking v", "1600 c2 idle switch v"];
+    let idle = "100 c2 v switch idle blocked call=232:0x5";
+    assert_eq!(queued(&[&message[..], &[idle]].concat(), &[&busy[..], &[POOL[6]]].concat()), BY_W);
     // Woken before the turn, and not in it.
     let before = ["900 c0 loop waking w", "900 c1 idle switch w"];
     assert_eq!(queued(&before, &[POOL[7], POOL[8]]), BY_W);
@@ -190,4 +214,12 @@ fn a_wake_up_right_behind_the_turns_end_is_within_the_turn() {
     };
     assert_eq!(added("2000", "2002"), BY_W);
     assert_eq!(added("2001", "2002"), UNDECIDED);
+}
+
+#[test]
+fn a_call_of_another_service_explains_the_wait_before_any_job() {
+    let call = format!("a/c < a {}..{} client tid=10\n", wall(1500), wall(8900));
+    let called = format!("service other\na/d < c {}..{} tid=20\n", wall(2000), wall(8000));
+    let told = told_with(8500, &[], &[], &[call, called]);
+    assert!(told.contains("foreign running called below 1"), "{told}");
 }
