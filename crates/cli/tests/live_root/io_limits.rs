@@ -145,7 +145,13 @@ fn an_io_limit_is_named_where_it_holds_requests_back() {
     assert_eq!(list(&row["calls"])[0]["object"]["name"], "wal", "{row}");
     let segments = list(&document["segments"]).iter().filter(|it| it["cause"]["type"] == "io_limit");
     assert!(segments.clone().count() > 5);
-    assert!(segments.clone().all(|it| it["kind"] == "block_device" && it["rule"] == "held_request"));
+    // Several requests may be done in one interrupt, if it comes late.
+    let by_rule = |it: &Value| it["rule"] == "held_request" || it["rule"] == "last_completion";
+    assert!(
+        segments.clone().all(|it| it["kind"] == "block_device" && by_rule(it)),
+        "{:?}",
+        segments.collect::<Vec<_>>()
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The answers for each request of an operation.
+/// The answers for an operation's requests.
 fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
     let all = document(folder, &["requests", "--operation", operation]);
     let ids = list(&all["requests"]).iter().map(|one| text(&one["trace_id"]));
@@ -58,7 +58,7 @@ fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
 /// A request by the program's own clock, ms.
 type Own = (String, f64, f64);
 
-/// The lines NAME FROM TO of a program; its other lines do not count.
+/// A program's lines NAME FROM TO; its other lines do not count.
 fn own_times(out: &str) -> Vec<Own> {
     let own = |line: &str| {
         let mut words = line.split(' ');
@@ -109,9 +109,9 @@ fn all_waited(folder: &Place, out: &str, busy: bool) {
     }
     for wait in &waits {
         let timer = wait.state("timer");
-        // 2 points of the planted 200 ms; the loop's time-outs are whole milliseconds.
+        // 2 points; the loop's time-outs are whole milliseconds.
         assert!((196.0..=204.0).contains(&timer), "{wait:?}");
-        // No part of the wait is undecided, and none is another client's, a tick's or a time-out's.
+        // No part is undecided, and none is another client's, a tick's or a time-out's.
         assert!(wait.state("unknown") <= wait.in_all * 0.05, "{wait:?}");
         assert!(wait.state("network") + wait.blocker("ping") <= wait.in_all * 0.02, "{wait:?}");
     }

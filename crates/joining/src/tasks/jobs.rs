@@ -1,8 +1,7 @@
-//! Waits for a job of the runtime's pool: the loop's thread woke a thread of the pool as it handed the job over, and this thread then worked
-//! until it was idle again.
+//! Waits for a job in the runtime's pool: the loop's thread handed the job over and woke a thread in the pool, a worker, which then ran until it
+//! was idle again.
 //!
-//! A thread of the pool that woke the loop need not have had the job: other jobs end waits of the loop too. And a loop that is awake when the
-//! job ends is not woken for it.
+//! Another worker may have woken the loop: other jobs end its waits too. And a loop already awake as the job ends is not woken for it.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Rule;
@@ -15,23 +14,23 @@ use super::{Place, Turned, Turns, Walk, is_blocked};
 /// The most turns, back from a wait for a job, in which the job may have been handed over.
 const MAX_TURNS: usize = 16;
 
-/// The size of a condition variable in glibc, bytes. A thread waits at one of two words within it.
+/// A condition variable's size in glibc, bytes. A thread waits at either word within it.
 const CONDITION_BYTES: u64 = 48;
 
 /// The most, ns, by which a program notes a turn's end too early.
 const NOTES_NS: u64 = 100_000;
 
-/// A job of the pool.
+/// A job in the pool.
 #[derive(Debug, Clone, Copy)]
 struct Job {
-    /// The thread of the pool.
+    /// The worker.
     by: ThreadIndex,
     /// It had done the job, perhaps only right behind the callback's beginning as the program notes it.
     done: Stamp<Reference>,
 }
 
 impl Walk<'_, '_> {
-    /// The time up to which the loop called the callback of a job: the pool's thread worked, then the loop had other work.
+    /// The time up to a job's callback: the worker ran, then the loop had other work.
     pub(super) fn job(&mut self, request: RequestIndex, turns: &Turns, place: Place) {
         let Place { from, to, .. } = place;
         if from >= to || self.call(request, turns.thread, place) {
@@ -48,8 +47,7 @@ impl Walk<'_, '_> {
         self.thread(turns.thread, place.since(done), None);
     }
 
-    /// The job for which a request waited over this time: the only one done by then, of those that the loop handed over in the request's last
-    /// turn with jobs.
+    /// The job for which a request waited over this time: alone done by then among the jobs handed over in the request's last turn with jobs.
     fn job_until(&self, request: RequestIndex, turns: &Turns, place: Place) -> Option<Job> {
         let before = turns.turns.partition_point(|turn| turn.from < place.from);
         let last = turns.turns[..before].iter().rev().take(MAX_TURNS);
@@ -64,8 +62,8 @@ impl Walk<'_, '_> {
         done.next().filter(|_| done.next().is_none())
     }
 
-    /// The job for which the loop's thread woke no thread, since all of the pool had work: the thread that ended the loop's last wait had it,
-    /// if the loop turned to the request right behind it, and did not wait for the loop meanwhile.
+    /// A job for which the loop's thread woke no worker, since all had work: the worker that ended the loop's last wait had it, unless it waited
+    /// for the loop meanwhile, or the loop did not turn to the request right behind.
     fn queued_job(&self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<Job> {
         let graph = &self.joined.recorded.graph;
         let Place { from, to, .. } = place;
@@ -79,7 +77,7 @@ impl Walk<'_, '_> {
         (is_sibling && is_next && is_busy).then_some(Job { by, done: last.to })
     }
 
-    /// The threads of its process that the loop's thread woke in a turn, each with the wait that this ended.
+    /// The threads in its process which the loop's thread woke in a turn, each with the ended wait.
     fn woken_in(
         &self,
         thread: ThreadIndex,
@@ -104,8 +102,8 @@ impl Walk<'_, '_> {
         woken.collect()
     }
 
-    /// The time at which a thread of the pool, idle during `idle`, had done the job for which the loop's thread then woke it. `None` if the
-    /// loop had not called for it by then.
+    /// The time at which a worker, woken for a job from its wait `idle`, had done the job. `None` if the job was not done as the loop called
+    /// a callback.
     fn done(
         &self,
         thread: ThreadIndex,
@@ -127,16 +125,16 @@ impl Walk<'_, '_> {
         let done = match woke {
             Some(wait) => wait.to,
             None if waits_again.is_some() => done,
-            // It still works: when it had done the job is not known.
+            // It still works: the job's end is not known.
             None => return None,
         };
-        // A loop that waits is woken at once, and a loop with a job to call for waits for locks alone.
+        // A waiting loop is woken at once, and a loop with a callback to call waits for locks alone.
         let is_lock = |wait: &StateInterval| graph.wait(wait).as_ref().and_then(condition).is_some();
         waits().all(|wait| wait.to <= done || is_lock(&wait)).then_some(done)
     }
 }
 
-/// The address of the futex at which a thread waited.
+/// A futex wait's address.
 fn condition(wait: &Wait) -> Option<u64> {
     wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0)
 }
@@ -145,7 +143,7 @@ fn is_same(one: u64, other: u64) -> bool {
     one.abs_diff(other) < CONDITION_BYTES
 }
 
-/// The thread that ended a wait.
+/// The thread by which a wait was ended.
 fn waker(wait: Wait) -> Option<ThreadIndex> {
     match wait.end {
         Waker::Woken(WakeUp { current: Occupant::Thread(by), context: Context::Task, .. }) => Some(by),

@@ -1,10 +1,10 @@
-//! Waits for jobs of the runtime's pool.
+//! Waits for jobs in the runtime's pool.
 
 use super::{path, short, span, wall};
 use crate::testing::{made, scaled};
 
-/// `loop` has a turn for `a/a` from 1000 to 2000, `w` and `v` are idle threads of its pool. In the turn `loop` wakes `w`, which works until 8000 and
-/// then wakes `loop`. A tick of the loop ended its wait at 4000. Times are in units of 100 us.
+/// `loop` has a turn for `a/a` from 1000 to 2000, `w` and `v` are its pool's idle threads. In the turn `loop` wakes `w`, which works until 8000 and
+/// then wakes `loop`. A tick ended its wait at 4000. Times are in units, 100 us each.
 const POOL: [&str; 16] = [
     "0 c0 idle started",
     "0 c0 idle switch loop",
@@ -24,7 +24,7 @@ const POOL: [&str; 16] = [
     "8100 c1 w switch idle blocked call=202:0x1004",
 ];
 
-/// What explains the wait of `a/a` for a job whose callback the loop called at 8500, with these events added and those taken away.
+/// The path over the wait by `a/a` for a job whose callback the loop called at 8500, with some events added and others taken away.
 fn told(added: &[&str], taken: &[&str]) -> String {
     told_with(8500, added, taken, &[])
 }
@@ -58,7 +58,7 @@ fn a_job_is_the_work_of_the_thread_that_the_loop_woke_in_the_turn() {
     assert_eq!(told(&[], &[]), BY_W);
     // The loop's tick fires on the thread's CPU.
     assert_eq!(told(&["4000 c1 w/timer waking loop", POOL[11]], &[POOL[10], POOL[11]]), BY_W);
-    // Another of its futexes is a lock within the job.
+    // A futex elsewhere is a lock within the job.
     let locked = [
         "6000 c1 w switch idle blocked call=202:0x2000",
         "7000 c1 idle/timer waking w",
@@ -92,7 +92,7 @@ fn a_thread_that_goes_on_with_another_job_had_done_this_one_as_it_woke_the_loop(
     assert_eq!(told(&[], &[idle]), BY_W);
     // It is idle behind the callback.
     assert_eq!(told(&["8600 c1 w switch idle blocked call=202:0x1000"], &[idle]), BY_W);
-    // Without a wake-up of the loop it is not known when: the loop was awake.
+    // The loop was awake: nothing shows the job's end.
     let awake = ["7500 c3 foreign waking loop", "7500 c0 idle switch loop"];
     let taken = ["8000 c1 w waking loop", "8000 c0 idle switch loop", idle];
     assert_eq!(told(&awake, &taken), UNDECIDED);
@@ -136,7 +136,7 @@ fn a_loop_that_waits_for_a_lock_behind_the_job_may_have_its_callback_to_call() {
 }
 
 #[test]
-fn of_two_jobs_the_one_that_is_done_explains_the_wait() {
+fn the_job_done_among_two_explains_the_wait() {
     let woken = ["1600 c0 loop waking v", "1600 c2 idle switch v"];
     // `v` still works.
     assert_eq!(told(&woken, &[]), BY_W);
@@ -146,7 +146,7 @@ fn of_two_jobs_the_one_that_is_done_explains_the_wait() {
     // Both were done while the loop was awake.
     let both = ["8200 c2 v switch idle blocked call=202:0x1000"];
     assert_eq!(told(&[&woken[..], &both].concat(), &[]), UNDECIDED);
-    // Another thread or a timer woke `v`, or it is of another process.
+    // Another thread or a timer woke `v`, or it is another process's.
     let by_timer = ["1600 c2 idle/timer waking v", woken[1], both[0]];
     assert_eq!(told(&by_timer, &[]), BY_W);
     let by_other = ["1600 c3 foreign waking v", woken[1], both[0]];
@@ -174,7 +174,7 @@ fn a_job_in_the_queue_is_done_by_the_thread_that_woke_the_loop() {
     let queued = |added: &[&str], taken: &[&str]| told_with(8300, added, taken, &[]);
     let undecided = "8300 loop unknown ? of a/a; ";
     assert_eq!(queued(&[], &busy), BY_W);
-    // The loop ran for more than a twentieth of the wait since.
+    // The loop ran for over a twentieth since.
     assert!(told_with(8301, &[], &busy, &[]).starts_with("8301 loop unknown ? of a/a; "));
     // For another request the loop had worked since.
     let other = span("b/b", (8000, 8300), &[(8100, 8200, "d0")]);
@@ -183,16 +183,16 @@ fn a_job_in_the_queue_is_done_by_the_thread_that_woke_the_loop() {
     let waited =
         ["4100 c1 w switch idle blocked call=202:0x1000", "4200 c0 loop waking w", "4200 c1 idle switch w"];
     assert_eq!(queued(&waited, &busy), undecided);
-    // No thread of this process.
+    // Another process's thread.
     let foreign = ["8000 c3 foreign waking loop", "8000 c0 idle switch loop"];
     assert_eq!(
         queued(&foreign, &[&busy[..], &["8000 c1 w waking loop", "8000 c0 idle switch loop"]].concat()),
         undecided
     );
-    // The program's clock says that it called for the job while it waited.
+    // The callback was called within the loop's wait, by the program's clock.
     let told = told_with(7900, &[], &busy, &[]);
     assert!(told.starts_with("7900 loop unknown ? of a/a; "), "{told}");
-    // A thread woken by a message is none of the pool.
+    // A thread woken by a message is no worker.
     let message = ["1600 c0 loop waking v", "1600 c2 idle switch v"];
     let idle = "100 c2 v switch idle blocked call=232:0x5";
     assert_eq!(queued(&[&message[..], &[idle]].concat(), &[&busy[..], &[POOL[6]]].concat()), BY_W);
