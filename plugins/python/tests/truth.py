@@ -21,7 +21,12 @@ from opentelemetry.sdk.trace import TracerProvider
 tracer = trace.get_tracer("truth")
 lock = threading.Lock()
 counts = {"spans": 0, "right": 0, "wrong": 0}
+inner_pool = concurrent.futures.ThreadPoolExecutor(4)
 
+try:
+    import anyio.to_thread
+except ImportError:
+    anyio = None
 try:
     from wakepath_context import _record
 
@@ -100,10 +105,21 @@ def alternates():
             counts["right" if pointer() != at and ctypes.string_at(at, 28) == before else "wrong"] += 1
 
 
-def thread():
-    check("a new thread", None)
+def thread(parent=None):
+    """In a thread of its own, or as a job that a span handed over: there the record goes back to this span."""
+    check("begun in a thread", parent)
     nested(3)
-    check("a thread's end", None)
+    check("a thread's end", parent)
+
+
+def job(parent):
+    """A job that hands over another one, in a span of its own, and has an event loop."""
+    thread(parent)
+    with begin("hands over"):
+        inner_pool.submit(thread, trace.get_current_span()).result()
+    check("behind a job handed over", parent)
+    asyncio.run(asyncio.sleep(0.001))
+    check("behind an event loop", parent)
 
 
 def function(parent):
@@ -124,9 +140,9 @@ async def task(number):
                 await asyncio.sleep(0)
                 check("within, another turn")
             check("without")
-        if hasattr(asyncio, "to_thread") and not IS_UVLOOP:
+        if hasattr(asyncio, "to_thread"):
             await asyncio.to_thread(function, trace.get_current_span())
-        await asyncio.get_running_loop().run_in_executor(None, thread)
+        await asyncio.get_running_loop().run_in_executor(None, job, trace.get_current_span())
         check("behind the executor")
         await asyncio.gather(*(child() for _ in range(3)))
         check("behind children")
@@ -163,6 +179,15 @@ class Protocol(asyncio.Protocol):
             self.done.set_result(None)
         else:
             self.transport.write(data)
+
+
+async def in_anyio():
+    """Functions in anyio's threads, which run in a copy of the caller's context, and leave nothing behind."""
+    with begin("anyio"):
+        for _ in range(5):
+            await asyncio.gather(*(anyio.to_thread.run_sync(function, trace.get_current_span()) for _ in range(3)))
+            check("behind functions in anyio's threads")
+    await anyio.to_thread.run_sync(thread, outer)
 
 
 async def protocols():
@@ -211,6 +236,8 @@ def run(loop):
     loop.run_until_complete(tasks())
     if outer is None:
         loop.run_until_complete(protocols())
+    if anyio:
+        loop.run_until_complete(in_anyio())
     if hasattr(asyncio, "eager_task_factory") and not IS_UVLOOP:
         loop.run_until_complete(eager())
     loop.run_until_complete(loop.shutdown_default_executor())

@@ -177,6 +177,8 @@ static PyMethodDef methods[] = {
 	{"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, "The thread turns back to this context."},
 	{"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
 	 "Calls a function, behind its note or None, in a followed context: the current one."},
+	{"call_for", (PyCFunction)(void (*)(void))call_for, METH_FASTCALL | METH_KEYWORDS,
+	 "Calls a function, behind the context of the thread that handed it over."},
 	{"note_scheduled", note_for_callback, METH_NOARGS, "The note for a callback scheduled now."},
 	{"note_timer", note_for_timer, METH_O, "The note for a callback due in these seconds."},
 	{"note_descriptor", note_for_descriptor, METH_NOARGS, "The note for a descriptor's callback."},

@@ -312,6 +312,24 @@ static PyObject *call(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 	return result;
 }
 
+/* Calls a function as part of the work in another thread's context, which this thread shows in place of no span. */
+static PyObject *call_for(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+	struct note unknown = {0};
+	PyObject *before = handed_over, *result;
+
+	if (count < 2)
+		return PyErr_Format(PyExc_TypeError, "no function");
+	handed_over = arguments[0];
+
+	struct outer outer = turn_to_callback(arguments[0], &unknown);
+
+	result = call_with(arguments[1], arguments + 2, count - 2, names);
+	handed_over = before;
+	turn_back(&outer, 0);
+	return result;
+}
+
 /* A note, of which nothing is known yet. */
 static struct note_object *new_note(void)
 {

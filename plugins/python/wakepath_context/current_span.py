@@ -4,8 +4,9 @@
 OpenTelemetry's current span is a context variable. It changes in two ways: it is set (`attach`, `detach`), or the thread turns to
 another context, as an event loop does at each callback. Both are followed:
 
-- within an event loop's callback, and a function of `asyncio.to_thread`, the record shows the variable at each change, and behind
-  it the thread's earlier span;
+- within an event loop's callback, and a function of anyio in its own thread, the record shows the variable at each change, and
+  behind it the thread's earlier span;
+- within a job in a pool of threads it shows the span of who handed the job over, unless the job has a span itself;
 - elsewhere a thread shows the variable as long as it has attached more than it has detached: a function run by another library in a
   copied context leaves nothing behind when it ends.
 
@@ -15,6 +16,7 @@ A loop whose callbacks cannot be followed shows no span at all, rather than anot
 import asyncio
 import contextvars
 import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import opentelemetry.context as otel
 from opentelemetry.context.context import _RuntimeContext
@@ -67,7 +69,8 @@ def install():
     otel._RUNTIME_CONTEXT = FollowedContext(variable)
     _follow_callbacks()
     _follow_scheduling()
-    _follow_to_thread()
+    _follow_pools(variable)
+    _follow_anyio()
     _follow_eager_tasks(variable)
     _follow_uvloop()
     turns_of_span.install(_record)
@@ -111,17 +114,47 @@ def _names(function):
     return getattr(getattr(function, "__code__", None), "co_names", ())
 
 
-def _follow_to_thread():
-    """Functions of `asyncio.to_thread`, which run in a copy of the caller's context."""
-    if not hasattr(asyncio, "to_thread"):
+def _follow_pools(variable):
+    """Jobs in pools of threads: work for the span of who handed them over."""
+    submit, call_for, current = ThreadPoolExecutor.submit, _record.call_for, variable.get
+
+    @functools.wraps(submit)
+    def submit_followed(self, *arguments, **options):
+        context = current(None)
+        if context and arguments:
+            return submit(self, call_for, context, *arguments, **options)
+        return submit(self, *arguments, **options)
+
+    ThreadPoolExecutor.submit = submit_followed
+
+
+def _follow_anyio():
+    """Functions that anyio runs in its threads, each in a copy of the caller's context, if the program ever loads anyio."""
+    try:
+        import wrapt
+    except ImportError:
         return
-    to_thread = asyncio.to_thread
+    call = _record.call
 
-    @functools.wraps(to_thread)
-    async def to_thread_followed(function, /, *arguments, **options):
-        return await to_thread(_record.call, None, function, *arguments, **options)
+    @functools.partial(wrapt.register_post_import_hook, name="anyio._backends._asyncio")
+    def follow(asyncio_backend):
+        backend = getattr(asyncio_backend, "AsyncIOBackend", None)
+        if backend is None:  # Version 3.
+            run = asyncio_backend.run_sync_in_worker_thread
 
-    asyncio.to_thread = asyncio.threads.to_thread = to_thread_followed
+            @functools.wraps(run)
+            async def run_followed(function, *arguments, **options):
+                return await run(call, None, function, *arguments, **options)
+
+            asyncio_backend.run_sync_in_worker_thread = run_followed
+            return
+        run = backend.__dict__["run_sync_in_worker_thread"].__func__
+
+        @functools.wraps(run)
+        async def run_followed(own_class, function, arguments, *rest, **options):
+            return await run(own_class, call, (None, function, *arguments), *rest, **options)
+
+        backend.run_sync_in_worker_thread = classmethod(run_followed)
 
 
 def _follow_eager_tasks(variable):

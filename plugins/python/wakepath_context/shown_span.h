@@ -12,6 +12,8 @@
 static __thread struct wakepath_record records[2];
 /* The number of contexts attached and not detached by the thread, or FOLLOWS. */
 static __thread long depth;
+/* The context for which another thread handed the running function over, or NULL: a borrowed reference. */
+static __thread PyObject *handed_over;
 
 /* OpenTelemetry's key for the current span, the name of the method for its ids, and of the Python attribute for its turns. */
 static PyObject *span_key, *get_span_context, *turns_name;
@@ -72,7 +74,7 @@ static PyObject *span_of(PyObject *context)
  */
 static void show_ready(PyObject *context, const struct wakepath_ready *ready, uint64_t now)
 {
-	PyObject *span = span_of(context);
+	PyObject *own = span_of(context), *span = own || !handed_over ? own : span_of(handed_over);
 	struct turns *turns = turns_of(span);
 	PyObject *ids = span && !turns ? PyObject_CallMethodObjArgs(span, get_span_context, NULL) : NULL;
 	/* Chosen here: the method may have run code that showed another span. */

@@ -11,18 +11,18 @@ use crate::{packages, plugin};
 
 /// An answer in parts: its states (ms), and the requests that blocked it (ms).
 #[derive(Debug)]
-struct Parts {
-    in_all: f64,
+pub struct Parts {
+    pub in_all: f64,
     states: BTreeMap<String, f64>,
     blockers: BTreeMap<String, f64>,
 }
 
 impl Parts {
-    fn state(&self, name: &str) -> f64 {
+    pub fn state(&self, name: &str) -> f64 {
         self.states.get(name).copied().unwrap_or_default()
     }
 
-    fn blocker(&self, name: &str) -> f64 {
+    pub fn blocker(&self, name: &str) -> f64 {
         self.blockers.get(name).copied().unwrap_or_default()
     }
 }
@@ -36,7 +36,7 @@ fn text(value: &Value) -> String {
 }
 
 /// The answers for an operation's requests.
-fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
+pub fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
     let all = document(folder, &["requests", "--operation", operation]);
     let ids = list(&all["requests"]).iter().map(|one| text(&one["trace_id"]));
     let answer = |id: String| {
@@ -55,34 +55,36 @@ fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
     ids.map(answer).collect()
 }
 
-/// A request by the program's own clock, ms.
-type Own = (String, f64, f64);
+/// A request by the program's own clock: its name, and times, ms.
+pub struct Own {
+    pub name: String,
+    pub times: Vec<f64>,
+}
 
-/// A program's lines NAME FROM TO; its other lines do not count.
-fn own_times(out: &str) -> Vec<Own> {
+/// A program's lines NAME TIME TIME...; its other lines do not count.
+pub fn own_times(out: &str) -> Vec<Own> {
     let own = |line: &str| {
-        let mut words = line.split(' ');
-        let name = words.next()?;
-        let mut ms = || words.next()?.parse::<u64>().ok().map(|ns| ns as f64 / 1e6);
-        Some((name.to_owned(), ms()?, ms()?))
+        let (name, times) = line.split_once(' ')?;
+        let times = times.split(' ').map(|ns| Some(ns.parse::<u64>().ok()? as f64 / 1e6));
+        Some(Own { name: name.to_owned(), times: times.collect::<Option<_>>()? })
     };
     out.lines().filter_map(own).collect()
 }
 
 /// By the program's own clock, the time for which `crunch` computed behind the due time of each `wait`; the shortest `wait` first.
 fn blocked(own: &[Own]) -> Vec<f64> {
-    let named = |name: &'static str| own.iter().filter(move |(other, ..)| other == name);
+    let named = |name| own.iter().filter(move |one| one.name == name).map(|one| (one.times[0], one.times[1]));
     let mut waits: Vec<_> = named("wait").collect();
-    waits.sort_by(|one, other| (one.2 - one.1).total_cmp(&(other.2 - other.1)));
-    let behind = |(_, began, ended): &&Own| {
-        let due = *began + 200.0;
-        named("crunch").map(|(_, from, to)| (to.min(*ended) - from.max(due)).max(0.0)).sum()
+    waits.sort_by(|one, other| (one.1 - one.0).total_cmp(&(other.1 - other.0)));
+    let behind = |&(began, ended)| {
+        let due = began + 200.0;
+        named("crunch").map(|(from, to)| (to.min(ended) - from.max(due)).max(0.0)).sum()
     };
     waits.iter().map(behind).collect()
 }
 
 /// Records a program, with an argument or without. Returns what it printed too.
-fn recorded(argument: &str, would_show: &str, program: impl Fn(&mut Command)) -> Option<(Place, String)> {
+pub fn recorded(argument: &str, would_show: &str, program: impl Fn(&mut Command)) -> Option<(Place, String)> {
     let folder = place(would_show)?;
     let mut record = command(&folder, &["record", "--otlp", "0", "--"]);
     program(&mut record);

@@ -8,6 +8,7 @@ mod django;
 mod eight;
 mod event_loop;
 mod java;
+mod jobs;
 mod node;
 mod python;
 mod rust;
