@@ -240,7 +240,8 @@ def run(loop):
         loop.run_until_complete(in_anyio())
     if hasattr(asyncio, "eager_task_factory") and not IS_UVLOOP:
         loop.run_until_complete(eager())
-    loop.run_until_complete(loop.shutdown_default_executor())
+    if hasattr(loop, "shutdown_default_executor"):
+        loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
 
