@@ -68,9 +68,12 @@ truth-joins: program workloads ## compare the request that each thread works for
 	$(AS_ROOT) target/release/wakepath-truth joins
 
 .PHONY: truth-requests
-truth-requests: program workloads ## compare the answer for each of 1,080 requests with the books of three services (root)
+truth-requests: program workloads ## compare the answers for 1,800 requests with the books of services with threads and event loops (root)
+	@packaging/setup plugins || echo "without its packages, a run fails"
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
-	$(AS_ROOT) target/release/wakepath-truth requests
+	@code=0; for services in threads asyncio node node-all; do \
+		echo "$$services:"; $(AS_ROOT) target/release/wakepath-truth requests --services $$services || code=1; \
+	done; exit $$code
 
 .PHONY: truth-drills
 truth-drills: program ## drill into PROGRAMS=1000 programs made at random, and compare with what is planted (root)

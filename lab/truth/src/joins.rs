@@ -16,6 +16,7 @@ use crate::runner::{TIMEOUT, make_empty, succeed};
 mod programs;
 
 pub use programs::Given;
+pub(crate) use programs::{node_with_plugin, python_with_plugin};
 use programs::{APPROXIMATE, PROGRAMS, Program, RequestKind, Start, Way};
 
 /// The number of judged requests in each part, the longest.

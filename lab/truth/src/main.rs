@@ -110,11 +110,14 @@ enum Verb {
         #[arg(long, default_value = "lab/workloads/bin")]
         programs: PathBuf,
     },
-    /// Plants causes in requests through three services, and compares each request's answer with the services' log.
+    /// Plants causes in requests through services, and compares each request's answer with the services' log.
     Requests {
-        /// The number of requests from each of the 6 clients.
-        #[arg(long, default_value_t = 180)]
-        each: u32,
+        /// The services.
+        #[arg(long, value_enum, default_value = "threads")]
+        services: requests::Services,
+        /// The number of requests from each client [default: 180 from 6 for threads, 60 from 4 for event loops].
+        #[arg(long)]
+        each: Option<u32>,
         /// The neighbours to run beside the services.
         #[arg(long, value_enum, default_value = "none")]
         noise: Noise,
@@ -127,6 +130,9 @@ enum Verb {
         /// The folder with the built workloads.
         #[arg(long, default_value = "lab/workloads/bin")]
         programs: PathBuf,
+        /// The folder with the packages fetched by `packaging/plugins`.
+        #[arg(long, default_value = "target/plugins")]
+        packages: PathBuf,
         /// Keep the recording, the truth and the answers in this folder.
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
@@ -204,10 +210,22 @@ fn main() -> ExitCode {
             let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
             check_cost(names, *pairs, &series)
         }
-        Some(Verb::Requests { each, noise, neighbours, wakepath, programs, keep, replay, worst }) => {
+        Some(Verb::Requests {
+            services,
+            each,
+            noise,
+            neighbours,
+            wakepath,
+            programs,
+            packages,
+            keep,
+            replay,
+            worst,
+        }) => {
             let run = requests::Run {
                 wakepath: wakepath.clone(),
-                programs: programs.clone(),
+                given: joins::Given { programs: programs.clone(), packages: packages.clone() },
+                services: *services,
                 each: *each,
                 noise: *noise,
                 neighbours: *neighbours,
@@ -359,7 +377,7 @@ fn judge_requests(
     if replay.is_none() {
         run.record(&folder)?;
     }
-    let judged = run.judge(&folder, "front")?;
+    let judged = run.judge(&folder)?;
     println!("{}", requests::HEAD);
     print!("{}", requests::table(&judged));
     for one in requests::worst(&judged, worst) {

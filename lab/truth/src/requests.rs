@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use serde::Deserialize;
 
 pub use judge::{BlockersVerdict, Judged, MAX_POINTS, judge};
 
+use crate::joins::{Given, node_with_plugin, python_with_plugin};
 use crate::noise::Noise;
 use crate::runner::{TIMEOUT, make_empty, succeed};
 
@@ -125,15 +127,70 @@ pub struct Problem {
     pub severity: String,
 }
 
+/// The services under judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Services {
+    /// Three processes with threads.
+    Threads,
+    /// An event loop of Python's asyncio, which calls another.
+    Asyncio,
+    /// An event loop of Node, which calls another. The plug-in leaves promises out, as by default.
+    Node,
+    /// The same, and the plug-in follows promises too.
+    NodeAll,
+}
+
+impl Services {
+    /// The first service's name.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "front",
+            _ => "books",
+        }
+    }
+
+    /// The usual number of requests from each client.
+    const fn each(self) -> u32 {
+        match self {
+            Self::Threads => 180,
+            _ => 60,
+        }
+    }
+
+    /// The command without its arguments. `folder` is for what has to be installed.
+    fn command(self, given: &Given, folder: &Path) -> Result<Command> {
+        let missing = "packaging/plugins did not fetch its packages";
+        let workloads = given.sources().join("lab/workloads");
+        Ok(match self {
+            Self::Threads => Command::new(given.programs.join("services")),
+            Self::Asyncio => {
+                let mut command = python_with_plugin(given, folder, false)?.context(missing)?;
+                command.arg(workloads.join("loop_books.py"));
+                command
+            }
+            Self::Node | Self::NodeAll => {
+                let mut command = node_with_plugin(given)?.context(missing)?;
+                command.arg(workloads.join("loop_books.js"));
+                if self == Self::NodeAll {
+                    command.env("WAKEPATH_READY", "all");
+                }
+                command
+            }
+        })
+    }
+}
+
 /// A run's programs and size.
 #[derive(Debug)]
 pub struct Run {
     /// The tool under judgement.
     pub wakepath: PathBuf,
-    /// The folder with the workloads.
-    pub programs: PathBuf,
-    /// The number of requests from each client.
-    pub each: u32,
+    /// The folders with the programs and packages.
+    pub given: Given,
+    /// The services.
+    pub services: Services,
+    /// The number of requests from each client, if not the usual number.
+    pub each: Option<u32>,
     /// The neighbours beside the services.
     pub noise: Noise,
     /// The number of these neighbours.
@@ -151,20 +208,26 @@ impl Run {
     /// If a program cannot be run, fails or hangs.
     pub fn record(&self, folder: &Path) -> Result<()> {
         make_empty(folder)?;
+        let services = self.services.command(&self.given, folder)?;
         let mut command = Command::new(&self.wakepath);
         command.args(["record", "--otlp", "0", "--as-root", "-o"]).arg(folder.join(RECORDING)).arg("--");
-        command.arg(self.programs.join("services")).args(["--each", &self.each.to_string(), "--truth"]);
-        command.arg(folder.join(TRUTH)).stdout(std::process::Stdio::null());
-        let neighbours = (0..self.neighbours).map(|_| self.noise.start(&self.programs, TIMEOUT.as_secs()));
+        command.arg(services.get_program()).args(services.get_args());
+        command.envs(services.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let each = self.each.unwrap_or_else(|| self.services.each());
+        command.args(["--each", &each.to_string(), "--truth"]).arg(folder.join(TRUTH));
+        command.stdout(std::process::Stdio::null());
+        let programs = &self.given.programs;
+        let neighbours = (0..self.neighbours).map(|_| self.noise.start(programs, TIMEOUT.as_secs()));
         let _running: Vec<_> = neighbours.collect::<Result<_>>()?;
         succeed(&mut command, &folder.join("record.log"), TIMEOUT)
     }
 
-    /// Asks for all requests to the named service in a kept run, and judges the answers.
+    /// Asks for all requests to the first service in a kept run, and judges the answers.
     ///
     /// # Errors
     /// If the tool fails, or a document has another form.
-    pub fn judge(&self, folder: &Path, service: &str) -> Result<Vec<Judged>> {
+    pub fn judge(&self, folder: &Path) -> Result<Vec<Judged>> {
+        let service = self.services.name();
         let truth = crate::runner::read(&folder.join(TRUTH))?;
         let truth = Truth::deserialize(&truth).context("the truth has another form")?;
         let expected = "wakepath.requests-truth/1";

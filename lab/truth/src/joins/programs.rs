@@ -18,7 +18,7 @@ pub struct Given {
 
 impl Given {
     /// The root of the source tree.
-    fn sources(&self) -> PathBuf {
+    pub(crate) fn sources(&self) -> PathBuf {
         self.programs.join("../../..")
     }
 }
@@ -114,9 +114,16 @@ const PYTHON: Program = Program {
 };
 
 fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let Some(mut program) = python_with_plugin(given, place, is_hidden)? else { return Ok(not_fetched()) };
+    program.arg(given.sources().join("lab/workloads/joins.py")).arg(place);
+    Ok(Start::Run(program))
+}
+
+/// Python with our plug-in, installed into a folder, and without its compiled part if it is hidden. `None` without the packages.
+pub(crate) fn python_with_plugin(given: &Given, place: &Path, is_hidden: bool) -> Result<Option<Command>> {
     let python = given.packages.join("python/bin/python");
     if !python.exists() {
-        return Ok(not_fetched());
+        return Ok(None);
     }
     // Without a compiler the plug-in writes no context.
     let source = place.join("source");
@@ -140,11 +147,8 @@ fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     }
     succeed(&mut pip, &log, TIMEOUT)?;
     let mut program = Command::new(python);
-    program
-        .arg(given.sources().join("lab/workloads/joins.py"))
-        .arg(place)
-        .env("PYTHONPATH", place.join("site"));
-    Ok(Start::Run(program))
+    program.env("PYTHONPATH", place.join("site"));
+    Ok(Some(program))
 }
 
 const NODE: Program = Program {
@@ -159,18 +163,23 @@ const NODE: Program = Program {
 };
 
 fn node(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let Some(mut program) = node_with_plugin(given)? else { return Ok(not_fetched()) };
+    program.arg(given.sources().join("lab/workloads/joins.js")).arg(place);
+    Ok(Start::Run(program))
+}
+
+/// Node with our plug-in. `None` without the packages.
+pub(crate) fn node_with_plugin(given: &Given) -> Result<Option<Command>> {
     let modules = given.packages.join("node/node_modules");
     if !modules.exists() {
-        return Ok(not_fetched());
+        return Ok(None);
     }
     let mut program = Command::new("node");
     // A relative path would be taken for a package name.
-    let plugin = given.sources().join("plugins/node/wakepath-context.js").canonicalize()?;
-    program.arg("--require").arg(plugin);
-    program.arg(given.sources().join("lab/workloads/joins.js")).arg(place);
-    // The program is not beside its packages.
+    program.arg("--require").arg(given.sources().join("plugins/node/wakepath-context.js").canonicalize()?);
+    // The programs are not beside their packages.
     program.env("NODE_PATH", modules.canonicalize()?);
-    Ok(Start::Run(program))
+    Ok(Some(program))
 }
 
 const RUST: Program = Program { name: "Rust", parts: C.parts, ways: C.ways, start: rust };
