@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wakepath_critical_path::{Algorithm, HandOvers, Timeouts, Window};
+use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
@@ -73,6 +73,13 @@ impl<'r> RequestPath<'r> {
     ) -> Self {
         let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
         Self { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
+    }
+
+    /// The time in which its event loop waited, and nothing shows for what, ns.
+    pub fn undecided_in_loop_ns(&self) -> u64 {
+        let segments = self.answer.path.segments.iter();
+        let undecided = segments.filter(|segment| matches!(segment.cause, Cause::LoopEvent));
+        undecided.map(|segment| segment.to.since(segment.from)).sum()
     }
 }
 

@@ -37,6 +37,9 @@ pub(crate) use group::other_warnings;
 pub use group::request_group;
 pub(crate) use left_out::spans_left_out;
 
+/// The part of a request, 1 in so much, from which undecided time has a next step.
+const MATTERS: u64 = 20;
+
 /// The operations, and their longest requests.
 pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
@@ -215,7 +218,24 @@ fn by_thread(
     };
     let text = format!("trace {}, span {}. {how}", root.trace, root.id);
     behind.wrapped(0, Line::faint(text));
+    let undecided = of_thread.undecided_in_loop_ns();
+    if let Some(next) = decides(undecided, window, traced.root(answer.request).turns.is_some()) {
+        behind.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
+    }
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
+}
+
+/// The step that decides what an event loop waited for, where a part that matters is undecided.
+fn decides(undecided_ns: u64, window_ns: u64, has_turns: bool) -> Option<&'static str> {
+    let matters = undecided_ns > window_ns / MATTERS;
+    matters.then_some(match has_turns {
+        false => {
+            "install the plug-in for its runtime, which notes what its event loop waited for: docs/requests.md"
+        }
+        true => {
+            "the plug-in's README lists what it leaves out; under Node, WAKEPATH_READY=all notes promises too"
+        }
+    })
 }
 
 /// `its data had waited 300 ms before its span began; meanwhile its thread worked for api GET /crunch, request a4b5 (296 ms, inferred)`.

@@ -243,3 +243,13 @@ fn requests_within_the_recording_need_no_word_about_another_time() {
     let text = super::requests(&answer, Source::Read(" a.rec"), Layout::PLAIN);
     assert!(answer.outside == 0 && !text.contains("no recording covers"), "{text}");
 }
+
+#[test]
+fn undecided_time_of_an_event_loop_has_a_next_step_from_a_twentieth_on() {
+    for has_turns in [false, true] {
+        assert_eq!(decides(0, 1000, has_turns), None);
+        assert_eq!(decides(50, 1000, has_turns), None);
+    }
+    assert!(decides(51, 1000, false).is_some_and(|next| next.starts_with("install the plug-in")));
+    assert!(decides(51, 1000, true).is_some_and(|next| next.contains("WAKEPATH_READY=all")));
+}
