@@ -6,7 +6,7 @@ mod ranges;
 use clap::{Parser, Subcommand};
 
 use crate::output::Colour;
-use crate::{completion, exit_code, export, info, latency, path, requests, sync};
+use crate::{completion, exit_code, export, info, latency, path, plugin, requests, sync};
 #[cfg(feature = "collect")]
 use crate::{doctor, drill, flight, record, watch};
 
@@ -53,6 +53,7 @@ pub enum Verb {
     #[cfg(feature = "collect")]
     Drill(drill::DrillArguments),
     Requests(requests::RequestsArguments),
+    Plugin(plugin::PluginArguments),
     Export(export::ExportArguments),
     Sync(sync::SyncArguments),
     #[cfg(feature = "collect")]

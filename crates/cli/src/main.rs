@@ -26,6 +26,7 @@ mod man;
 mod output;
 mod parse;
 mod path;
+mod plugin;
 #[cfg(feature = "collect")]
 mod record;
 mod requests;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Drill(drill) => drill::run(drill, &output),
         #[cfg(feature = "collect")]
         Verb::Watch(watch) => watch::run(watch, &output),
+        Verb::Plugin(plugin) => plugin::run(plugin, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),
         Verb::Completion(completion) => completion::run(completion, Arguments::command(), &output),
