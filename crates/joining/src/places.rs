@@ -15,7 +15,7 @@ use wakepath_spans::{ById, Service, ServiceIndex, SpanId, SpanIndex, TraceId, de
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::model::{NoTimeOfDay, Traced};
-use crate::process::line;
+use crate::process::{inner_line, line};
 
 /// Services' hosts, and their clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Places {
     clocks: Vec<Option<WallClock>>,
     /// The first host's realtime clock.
     first: WallClock,
+    /// The threads in inner PID namespaces, by their host and their number there.
+    inner: HashMap<(HostIndex, u32), Vec<ThreadIndex>>,
 }
 
 impl Places {
@@ -45,7 +47,7 @@ impl Places {
             let host = proved.get(&service).copied().or(named.host);
             host.filter(has_clock)
         });
-        Ok(Self { hosts: hosts.collect(), clocks, first })
+        Ok(Self { hosts: hosts.collect(), clocks, first, inner: inner_threads(recorded) })
     }
 
     /// A span's host; `None` if it was not recorded.
@@ -86,8 +88,7 @@ impl Places {
         Some(Tid(traced.spans.span(span).tid?).on(host))
     }
 
-    /// The thread named by a span, if it may belong to the span's service: in a PID namespace the number may be another
-    /// thread's.
+    /// The thread named by a span, if it may belong to the span's service: a program numbers its threads as its own PID namespace does.
     pub fn thread(&self, recorded: &Recorded, traced: &Traced, span: SpanIndex) -> Option<ThreadIndex> {
         self.numbered(recorded, traced, span, traced.spans.span(span).tid?, self.times(traced, span))
     }
@@ -101,11 +102,24 @@ impl Places {
         tid: u32,
         (from, to): (Stamp<Reference>, Stamp<Reference>),
     ) -> Option<ThreadIndex> {
-        let tid = Tid(tid).on(self.host(traced, span)?);
-        let thread = recorded.thread_between(tid, from, to)?;
-        let Some(pid) = traced.spans.service(span).pid else { return Some(thread) };
-        let line = line(recorded, thread, from);
-        (line.is_empty() || descends_from(&line, pid)).then_some(thread)
+        let host = self.host(traced, span)?;
+        let pid = traced.spans.service(span).pid;
+        let outer = recorded.thread_between(Tid(tid).on(host), from, to).filter(|thread| {
+            let line = line(recorded, *thread, from);
+            line.is_empty() || pid.is_none_or(|pid| descends_from(&line, pid))
+        });
+        if pid.is_some() && outer.is_some() {
+            return outer;
+        }
+        let fits = |thread: &&ThreadIndex| {
+            let life = recorded.graph.thread(**thread);
+            let has_pid = |pid| descends_from(&inner_line(recorded, **thread, from), pid);
+            life.first <= to && from <= life.last && pid.is_none_or(has_pid)
+        };
+        let inner = self.inner.get(&(host, tid)).into_iter().flatten().filter(fits).copied();
+        // Two containers may have the same numbers.
+        let mut found = outer.into_iter().chain(inner);
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// The time at which a span's first thread or goroutine leaves it, by the program's own notes: when it queues the work for another, if the
@@ -121,6 +135,16 @@ impl Places {
         let clock = self.host(traced, span).and_then(|host| self.clocks.get(usize::from(host.0))?.as_ref());
         clock.unwrap_or(&self.first)
     }
+}
+
+fn inner_threads(recorded: &Recorded) -> HashMap<(HostIndex, u32), Vec<ThreadIndex>> {
+    let mut inner: HashMap<_, Vec<_>> = HashMap::new();
+    for (index, thread) in recorded.graph.threads() {
+        if let Some(identity) = thread.identity.as_ref().filter(|it| it.ns_tid.number() != it.tid.number()) {
+            inner.entry((identity.tid.host(), identity.ns_tid.number())).or_default().push(index);
+        }
+    }
+    inner
 }
 
 /// Services' hosts by the threads seen to work for their spans, or by the goroutines seen to begin them: better evidence

@@ -6,7 +6,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::Tid;
+use wakepath_event::{ThreadIdentity, Tid};
 use wakepath_loaded::{Name, Recorded};
 use wakepath_spans::{ById, ServiceIndex, SpanId, Spans, TraceId, service_processes};
 use wakepath_wait_graph::ThreadIndex;
@@ -16,15 +16,29 @@ const MAX_ANCESTORS: usize = 64;
 
 /// The numbers of a thread's process and its ancestors, the nearest first; empty if the process is not known.
 pub(crate) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
-    let mut line = Vec::new();
-    let mut process = recorded.graph.thread(thread).tgid();
-    while let Some(one) = process.filter(|one| *one != Tid::IDLE && line.len() < MAX_ANCESTORS) {
-        line.push(one.number());
-        let leader = recorded.leader(one, at);
-        let identity = leader.and_then(|leader| recorded.graph.thread(leader).identity.as_ref());
-        process = identity.map(|identity| identity.parent);
-    }
-    line
+    processes(recorded, thread, at).map(|(process, _)| process.number()).collect()
+}
+
+/// The same numbers as each process's own PID namespace has them.
+pub(crate) fn inner_line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
+    let inner = |(_, identity): (Tid, Option<&ThreadIdentity>)| Some(identity?.ns_tgid.number());
+    processes(recorded, thread, at).map_while(inner).collect()
+}
+
+/// A thread's process and its ancestors, the nearest first, with their main threads' identities.
+fn processes(
+    recorded: &Recorded,
+    thread: ThreadIndex,
+    at: Stamp<Reference>,
+) -> impl Iterator<Item = (Tid, Option<&ThreadIdentity>)> {
+    let with_identity = move |process: Option<Tid>| {
+        let process = process.filter(|one| *one != Tid::IDLE)?;
+        let leader = recorded.leader(process, at);
+        Some((process, leader.and_then(|leader| recorded.graph.thread(leader).identity.as_ref())))
+    };
+    let first = with_identity(recorded.graph.thread(thread).tgid());
+    let parent = move |(_, identity): &(Tid, Option<&ThreadIdentity>)| with_identity((*identity)?.parent.into());
+    std::iter::successors(first, parent).take(MAX_ANCESTORS)
 }
 
 /// The service published by a process in its memory.

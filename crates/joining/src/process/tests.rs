@@ -79,6 +79,44 @@ fn the_thread_that_a_span_names_is_one_of_its_host_and_its_process() {
 }
 
 #[test]
+fn a_thread_number_is_that_of_the_programs_own_pid_namespace() {
+    // Two containers, each with a program as process 1, which has a worker; and `clock`, with a number that a container has too.
+    let host = "
+        host web3 realtime=1000000
+        thread init tid=1 parent=0
+        thread one tid=100 parent=1 ns=1/1
+        thread reader tid=101 tgid=100 ns=9/1
+        thread worker tid=120 parent=100 ns=20/20
+        thread pooled tid=121 tgid=120 ns=21/20
+        thread two tid=200 parent=1 ns=1/1
+        thread writer tid=201 tgid=200 ns=12/1
+        thread second tid=202 tgid=200 ns=9/1
+        thread clock tid=21 parent=1
+        0 c0 idle started
+        900 c0 idle stopped
+    ";
+    for (service, tid, expected) in [
+        ("pid=1", 12, "writer"),
+        // Both containers have it.
+        ("pid=1", 9, "-"),
+        ("pid=1", 77, "-"),
+        // A worker forked by the container's first program, which set tracing up, or by itself.
+        ("pid=20", 21, "pooled"),
+        ("pid=20", 12, "-"),
+        // Outside, the program has its own number.
+        ("pid=120", 121, "pooled"),
+        ("pid=21", 21, "clock"),
+        // Without a process, a number that two threads have is no thread's.
+        ("", 21, "-"),
+        ("", 12, "writer"),
+        ("", 121, "pooled"),
+    ] {
+        let made = made(host, &format!("service s {service}\na/a 1000100..1000200 tid={tid}"));
+        assert_eq!(named(&made, "a/a"), expected, "{service} {tid}");
+    }
+}
+
+#[test]
 fn the_processes_of_a_service_are_those_that_said_its_spans_and_fit_its_number() {
     let made = |pid: &str| made(HOST, &format!("service s {pid}\na/a 1000100..1000200"));
     for (pid, expected) in [
