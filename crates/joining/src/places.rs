@@ -113,7 +113,7 @@ impl Places {
         }
         let fits = |thread: &&ThreadIndex| {
             let life = recorded.graph.thread(**thread);
-            let has_pid = |pid| descends_from(&inner_line(recorded, **thread, from), pid);
+            let has_pid = |pid| inner_line(recorded, **thread, from).contains(&pid);
             life.first <= to && from <= life.last && pid.is_none_or(has_pid)
         };
         let inner = self.inner.get(&(host, tid)).into_iter().flatten().filter(fits).copied();

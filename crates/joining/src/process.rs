@@ -19,9 +19,11 @@ pub(crate) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference
     processes(recorded, thread, at).map(|(process, _)| process.number()).collect()
 }
 
-/// The same numbers as each process's own PID namespace has them.
+/// The same for processes in inner PID namespaces, by their numbers there.
 pub(crate) fn inner_line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
-    let inner = |(_, identity): (Tid, Option<&ThreadIdentity>)| Some(identity?.ns_tgid.number());
+    let inner = |(process, identity): (Tid, Option<&ThreadIdentity>)| {
+        Some(identity?.ns_tgid.number()).filter(|number| *number != process.number())
+    };
     processes(recorded, thread, at).map_while(inner).collect()
 }
 

@@ -100,7 +100,8 @@ fn a_thread_number_is_that_of_the_programs_own_pid_namespace() {
         // Both containers have it.
         ("pid=1", 9, "-"),
         ("pid=1", 77, "-"),
-        // A worker forked by the container's first program, which set tracing up, or by itself.
+        // A worker forked by the container's first program, which set tracing up, or which did so itself.
+        ("pid=1", 21, "pooled"),
         ("pid=20", 21, "pooled"),
         ("pid=20", 12, "-"),
         // Outside, the program has its own number.
