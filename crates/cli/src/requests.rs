@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::requests::{
-    AloneAnswer, GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced,
-    find_request, join, request, request_group, requests, requests_alone, traced,
+    AloneAnswer, FromArrival, GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery,
+    SpansError, Traced, find_request, from_arrival, join, request, request_group, requests, requests_alone, traced,
 };
 use wakepath_engine::{Algorithm, Recorded, is_recording};
 use wakepath_report::{json, text};
@@ -40,6 +40,9 @@ pub struct RequestsArguments {
     /// Explain the N slowest requests
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
+    /// With --slowest: the slowest since their data came, which a busy server takes up only later
+    #[arg(long, requires = "slowest")]
+    from_arrival: bool,
     /// Explain the requests in this peak of an operation's histogram, beside the usual requests
     ///
     /// The peaks are numbered as `wakepath latency -i REC span:SERVICE/OPERATION` shows them.
@@ -81,6 +84,8 @@ const EXAMPLES: &str = "\
 Examples:
   wakepath requests                          the operations, and their longest requests
   wakepath requests --slowest 1              why the longest one took its time
+  wakepath requests --slowest 3 --from-arrival
+                                             the longest from the moment on at which their data came
   wakepath requests --request 5b8efff798038103
   wakepath requests web.rec spans.json       the spans of a file beside a recording
   wakepath requests --operation 'GET /cart' --peak 2
@@ -157,14 +162,31 @@ fn answer(
     let answer = requests(recorded, traced, &query).map_err(requests_failure)?;
     match arguments.slowest {
         Some(slowest) => {
-            let slowest = slowest.min(answer.requests.len());
-            explain(&joined()?, &answer.requests[..slowest])?;
+            let (joined, slowest) = (joined()?, slowest.min(answer.requests.len()));
+            if !arguments.from_arrival {
+                explain(&joined, &answer.requests[..slowest])?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let ranked = from_arrival(&joined, &answer.requests);
+            explain(&joined, &ranked.requests[..slowest])?;
+            if ranked.known < answer.requests.len() {
+                output.complain("note", &arrival_unknown(&ranked));
+            }
         }
         None => output.answer(&answer, arguments.json, json::requests, |answer, layout| {
             text::requests(answer, text::Source::Read(&argument), layout)
         })?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `the arrival of 3 of 40 requests is not known: they count from the beginning of their span`.
+fn arrival_unknown(ranked: &FromArrival) -> String {
+    let all = ranked.requests.len();
+    format!(
+        "the arrival of {} of {all} requests is not known: they count from their span's beginning",
+        all - ranked.known
+    )
 }
 
 /// The files, if all have spans and there is no recording in the usual place.
@@ -181,6 +203,7 @@ fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) 
         ("--compare", !arguments.compare.is_empty()),
         ("--export-otlp", arguments.export_otlp.is_some()),
         ("--export-perfetto", arguments.export_perfetto.is_some()),
+        ("--from-arrival", arguments.from_arrival),
     ];
     if let Some((flag, _)) = needs_recording.iter().find(|(_, is_given)| *is_given) {
         let text = format!("{flag} needs a recording, and only spans were given");

@@ -31,7 +31,9 @@ pub use find::{find_request, request_id};
 pub use goroutine::{Parked, Reason, RequestGoroutine};
 pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
 pub use headline::{Blocking, RequestHeadline};
-pub use one::{Next, NoPath, OwnTime, RequestAnswer, RequestPath, SpanPart, request};
+pub use one::{
+    FromArrival, Next, NoPath, OwnTime, RequestAnswer, RequestPath, SpanPart, from_arrival, request,
+};
 pub use parts::RequestPart;
 pub use read::{SpansError, traced};
 pub use span_time::SpanTime;

@@ -11,11 +11,11 @@
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_spans::{Kind, RequestIndex, WorksFor};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::connection::{LATE_NS, NEAR_NS, is_clear};
 use crate::join::Joined;
@@ -32,25 +32,69 @@ pub struct Arrival {
     pub worked_for: Vec<(RequestIndex, u64)>,
 }
 
+/// The exchanges on all connections, for the arrival of many requests: for each thread that answered, its times of answers and of what they
+/// answer, by the answers.
+#[derive(Debug, Default)]
+pub struct Exchanges {
+    by_thread: HashMap<ThreadIndex, Vec<(Stamp<Reference>, Stamp<Reference>)>>,
+}
+
+impl Exchanges {
+    /// All exchanges in a graph.
+    pub fn new(graph: &Graph) -> Self {
+        let mut by_thread: HashMap<_, Vec<_>> = HashMap::new();
+        for exchange in graph.exchanges() {
+            by_thread.entry(exchange.thread).or_default().push((exchange.answered, exchange.asked));
+        }
+        by_thread.values_mut().for_each(|all| all.sort_unstable());
+        Self { by_thread }
+    }
+
+    /// A thread's exchanges answered in this time, the end included.
+    fn answered(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> &[(Stamp<Reference>, Stamp<Reference>)] {
+        let all = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|(answered, _)| *answered < from);
+        let rest = &all[first..];
+        &rest[..rest.partition_point(|(answered, _)| *answered <= to)]
+    }
+}
+
 impl Joined<'_> {
     /// The arrival of a request whose answer this thread sent; `None` unless a single exchange fits, and the request waited.
     pub fn arrival(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Arrival> {
-        let Self { recorded, traced, .. } = self;
-        let root = traced.root(request);
+        let at = self.arrived(request, thread, &Exchanges::new(&self.recorded.graph))?;
+        let (from, to) = self.times(request);
+        let waited = from.since(at);
+        let is_long = waited >= MIN_WAIT_NS && waited >= to.since(at) / 20;
+        is_long.then(|| Arrival { at, worked_for: self.worked_for(thread, at, from) })
+    }
+
+    /// The time at which a request's first data came, if this thread sent its answer; `None` unless a single exchange fits.
+    pub fn arrived(
+        &self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        exchanges: &Exchanges,
+    ) -> Option<Stamp<Reference>> {
         let (from, to) = self.times(request);
         // A longer span's answer may be a twentieth of its length away.
         let near = LATE_NS.max(to.since(from) / 20);
-        let exchanges = recorded.graph.exchanges().filter(|exchange| {
-            exchange.thread == thread && exchange.asked <= from && from <= exchange.answered
-        });
+        // A second exchange this much further away makes the first unclear.
+        let (first, last) = (to.minus(2 * near + NEAR_NS), to.plus(2 * near + NEAR_NS));
+        let around = exchanges.answered(thread, from.max(first), last);
+        let fits = around.iter().filter(|(answered, asked)| *asked <= from && from <= *answered);
         let mut fits: Vec<_> =
-            exchanges.map(|exchange| (exchange.answered.ns().abs_diff(to.ns()), exchange.asked)).collect();
+            fits.map(|(answered, asked)| (answered.ns().abs_diff(to.ns()), *asked)).collect();
         fits.sort_unstable();
-        let &(gap, at) = fits.first().filter(|(gap, _)| root.kind == Kind::Server && *gap <= near)?;
+        let is_server = self.traced.root(request).kind == Kind::Server;
+        let &(gap, at) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;
         let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap, *other, NEAR_NS));
-        let waited = from.since(at);
-        let is_long = waited >= MIN_WAIT_NS && waited >= to.since(at) / 20;
-        (is_single && is_long).then(|| Arrival { at, worked_for: self.worked_for(thread, at, from) })
+        is_single.then_some(at)
     }
 
     /// The requests for which a thread worked in this time.

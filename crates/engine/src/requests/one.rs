@@ -1,10 +1,11 @@
 //! A request: the spans that its end waited for, and the path of its worker thread.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
+use wakepath_joining::{Arrival, Blame, Exchanges, InLoop, path_handed_over, task_path};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -159,6 +160,33 @@ pub struct RequestAnswer<'r> {
     pub path: Result<RequestPath<'r>, NoPath>,
     /// The next step without a path.
     pub next: Next,
+}
+
+/// Requests in the order of their time since their data came, the longest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FromArrival {
+    /// The requests.
+    pub requests: Vec<RequestIndex>,
+    /// The number of requests whose data's time is known; the others count from their span's beginning.
+    pub known: usize,
+}
+
+/// Orders requests by the time since their data came.
+pub fn from_arrival(joined: &Joined<'_>, requests: &[RequestIndex]) -> FromArrival {
+    let exchanges = Exchanges::new(&joined.recorded.graph);
+    let lasted = |&request: &RequestIndex| {
+        let (from, to) = joined.times(request);
+        let arrived = match worker(joined, request) {
+            Ok(Worker::Thread(thread)) => joined.arrived(request, thread, &exchanges),
+            _ => None,
+        };
+        (request, to.since(arrived.unwrap_or(from)), arrived.is_some())
+    };
+    let mut all: Vec<_> = requests.iter().map(lasted).collect();
+    // As long ones stay in the order of their spans.
+    all.sort_by_key(|(_, ns, _)| Reverse(*ns));
+    let known = all.iter().filter(|(.., is_known)| *is_known).count();
+    FromArrival { requests: all.into_iter().map(|(request, ..)| request).collect(), known }
 }
 
 /// Explains a request.

@@ -1,5 +1,6 @@
 //! The arrival of requests before their spans.
 
+use super::Exchanges;
 use crate::testing::{made, scaled};
 
 /// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 8,000 µs. Times in units of 100 µs.
@@ -112,4 +113,18 @@ fn an_exchange_that_another_thread_answered_is_not_this_requests() {
         )
         .replace("80 c0 one out say_b", "60 c1 two out say_b");
     assert_eq!(arrival_in(&other, "a/a 4100000..6000000 server tid=10").map(|found| found.0), Some(500));
+}
+
+#[test]
+fn the_arrival_of_a_request_that_did_not_wait_is_known_too() {
+    let arrived = |from: u64| {
+        let spans = format!("service shop\na/a {from}..6000000 server tid=10");
+        let made = made(&scaled(100_000, SERVER), &spans);
+        let (joined, thread) = (made.joined(), made.thread("one"));
+        let found = joined.arrived(made.request("a/a"), thread, &Exchanges::new(&joined.recorded.graph));
+        found.map(|at| at.ns() / 1_000)
+    };
+    assert_eq!(arrived(500_000), Some(500));
+    assert_eq!(arrived(4_100_000), Some(500));
+    assert_eq!(arrived(499_999), None);
 }
