@@ -34,7 +34,7 @@ pub struct RequestsArguments {
     /// The recording, and files with spans [default: ./wakepath.rec, if there]
     #[arg(value_name = "REC|SPANS")]
     files: Vec<PathBuf>,
-    /// Explain the request with this id: the first digits of its trace id, or TRACE/SPAN
+    /// Explain the request with this id: the first digits of its trace id, TRACE/SPAN, or a span's id
     #[arg(long, value_name = "ID", conflicts_with_all = ["slowest", "service", "operation"])]
     request: Option<String>,
     /// Explain the N slowest requests
@@ -309,7 +309,9 @@ fn requests_failure(error: RequestsError) -> Failure {
             "record with `wakepath record --otlp`, or give a file with spans: wakepath requests REC SPANS"
         }
         RequestsError::NoId(_) | RequestsError::NoneSo { .. } => "`wakepath requests` lists the longest ones",
-        RequestsError::Several { .. } | RequestsError::SeveralSpans { .. } => "write more digits",
+        RequestsError::Several { .. }
+        | RequestsError::SeveralSpans { .. }
+        | RequestsError::SeveralParts { .. } => "write more digits",
         RequestsError::SeveralServices { .. } => "write one of these",
         RequestsError::SeveralOperations { .. } => "choose one with --service and --operation",
         RequestsError::NoPeak { .. } => "wakepath latency -i REC span:SERVICE/OPERATION shows the peaks",

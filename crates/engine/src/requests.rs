@@ -121,6 +121,8 @@ pub enum RequestsError {
     IllFormed(String),
     #[error("{count} traces have ids that begin with `{asked}`")]
     Several { asked: String, count: usize },
+    #[error("{count} requests have an id with `{asked}` in it")]
+    SeveralParts { asked: String, count: usize },
     #[error("{count} spans of this trace have ids that begin with `{asked}`")]
     SeveralSpans { asked: String, count: usize },
     #[error("{count} services have a request with the id `{asked}`: {there}")]

@@ -82,11 +82,47 @@ fn named(traced: &Traced, operations: impl Iterator<Item = OperationIndex>) -> S
 }
 
 /// The request with this id: a trace id means its first request; a span id may follow behind a `/`; and if several services gave a
-/// request the same identity, its number among them, from 1 on, behind another `/`. An id may be cut to its first digits.
+/// request the same identity, its number among them, from 1 on, behind another `/`. An id may be cut to its first digits. Where no trace begins
+/// with the digits, a span's id counts too, and then any part of an id.
 ///
 /// # Errors
 /// When no request has it, or several traces or spans begin with these digits.
 pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsError> {
+    match by_trace(traced, id) {
+        Err(RequestsError::NoId(_)) if !id.contains('/') => by_part(traced, id),
+        found => found,
+    }
+}
+
+/// The request with an id that has these digits somewhere.
+fn by_part(traced: &Traced, digits: &str) -> Result<RequestIndex, RequestsError> {
+    let digits = digits.to_ascii_lowercase();
+    let spans = || traced.spans.iter();
+    let meant = |has: &dyn Fn(&str) -> bool| {
+        let by_span = spans().filter(|(_, span)| has(&span.id.to_string()));
+        let mut requests: Vec<_> =
+            by_span.map(|(index, _)| traced.requests.containing(index)).collect();
+        let mut traces: Vec<_> =
+            spans().filter(|(_, span)| has(&span.trace.to_string())).map(|(_, span)| span.trace).collect();
+        traces.sort_unstable();
+        traces.dedup();
+        requests.extend(traces.iter().filter_map(|trace| by_trace(traced, &trace.to_string()).ok()));
+        requests.sort_unstable();
+        requests.dedup();
+        requests
+    };
+    let mut requests = meant(&|id| id.starts_with(&digits));
+    if requests.is_empty() {
+        requests = meant(&|id| id.contains(&digits));
+    }
+    match requests[..] {
+        [] => Err(RequestsError::NoId(digits)),
+        [request] => Ok(request),
+        _ => Err(RequestsError::SeveralParts { count: requests.len(), asked: digits }),
+    }
+}
+
+fn by_trace(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsError> {
     const MIN_DIGITS: usize = 4;
     let ill_formed = || RequestsError::IllFormed(id.to_owned());
     let none = || RequestsError::NoId(id.to_owned());

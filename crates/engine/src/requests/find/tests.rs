@@ -70,6 +70,35 @@ fn an_id_or_its_first_digits_mean_the_request_that_a_trace_began_with() {
 }
 
 #[test]
+fn a_spans_id_or_any_part_of_an_id_means_its_request_where_no_trace_begins_with_it() {
+    let [one, two] = ["ab".repeat(16), "cd12".repeat(8)];
+    let traced = traced(&[
+        (&one, "1111222233334444", "", 10),
+        (&one, "5678000000000001", "1111222233334444", 40),
+        (&two, "1111555500009999", "", 7),
+    ]);
+    let found = |id: &str| match find_request(&traced, id) {
+        Ok(request) => traced.root(request).from.ns().to_string(),
+        Err(error) => error.to_string(),
+    };
+    for (id, expected) in [
+        ("1111222233334444", "10"),
+        ("11112222", "10"),
+        // A span within the request.
+        ("5678", "40"),
+        ("1111", "2 requests have an id with `1111` in it"),
+        // In the middle, or at the end.
+        ("55550000", "7"),
+        ("9999", "7"),
+        ("D12C", "7"),
+        ("4445", "no request has the id `4445`"),
+        ("1111/2222", "no request has the id `1111/2222`"),
+    ] {
+        assert_eq!(found(id), expected, "{id}");
+    }
+}
+
+#[test]
 fn an_id_of_64_bits_is_printed_as_jaeger_prints_it_and_found_in_each_way_to_write_it() {
     let other = "0abc7dbc6d6cfeb6".repeat(2);
     let traced =
