@@ -6,13 +6,16 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Rule;
 use wakepath_event::{Call, Context};
-use wakepath_spans::RequestIndex;
+use wakepath_spans::{RequestIndex, WorksFor};
 use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, Wait, WakeUp, Waker};
 
-use super::{Place, Turned, Turns, Walk, is_blocked};
+use super::{Joined, Place, Turned, Turns, Walk, is_blocked};
 
 /// The most turns, back from a wait for a job, in which the job may have been handed over.
 const MAX_TURNS: usize = 16;
+
+/// The most intervals, back from a wait for a job, in which its worker was last idle.
+const MAX_INTERVALS: usize = 4096;
 
 /// A condition variable's size in glibc, bytes. A thread waits at either word within it.
 const CONDITION_BYTES: u64 = 48;
@@ -27,6 +30,8 @@ struct Job {
     by: ThreadIndex,
     /// It had done the job, perhaps only right behind the callback's beginning as the program notes it.
     done: Stamp<Reference>,
+    /// Before, it had worked for another request, up to this time.
+    before: Option<(RequestIndex, Stamp<Reference>)>,
 }
 
 impl Walk<'_, '_> {
@@ -42,7 +47,10 @@ impl Walk<'_, '_> {
         let done = job.done.clamp(from, to);
         if from < done {
             let below = self.wait(request, turns.thread, job.by, place.until(done), Rule::NotedReady);
-            self.thread(job.by, below, None);
+            let (other, began) = job.before.map_or((None, from), |(other, until)| (Some(other), until));
+            let began = began.clamp(from, done);
+            self.thread(job.by, below.until(began), other);
+            self.thread(job.by, below.since(began), None);
         }
         self.thread(turns.thread, place.since(done), None);
     }
@@ -56,10 +64,15 @@ impl Walk<'_, '_> {
             return self.queued_job(request, turns.thread, place);
         };
         let done = |(by, idle): &(ThreadIndex, StateInterval)| {
-            Some(Job { by: *by, done: self.done(turns.thread, *by, idle, place.to)? })
+            let done = self.done(turns.thread, *by, idle, place.to)?;
+            Some(Job { by: *by, done, before: None })
         };
         let mut done = woken.iter().filter_map(done);
-        done.next().filter(|_| done.next().is_none())
+        match (done.next(), done.next()) {
+            (None, _) => self.queued_job(request, turns.thread, place),
+            (job, None) => job,
+            _ => None,
+        }
     }
 
     /// A job for which the loop's thread woke no worker, since all had work: the worker that ended the loop's last wait had it, unless it waited
@@ -74,7 +87,39 @@ impl Walk<'_, '_> {
         let mut waits = graph.state_intervals(by).overlapping(from, last.to).filter(is_blocked);
         let is_busy = waits.all(|wait| graph.wait(&wait).and_then(waker) != Some(thread));
         let is_next = last.to <= to && self.turns_right_behind(request, thread, place, last.to);
-        (is_sibling && is_next && is_busy).then_some(Job { by, done: last.to })
+        (is_sibling && is_next && is_busy).then(|| {
+            let before = self.worked_before(request, thread, by, (from, last.to));
+            Job { by, done: last.to, before }
+        })
+    }
+
+    /// The request for which a busy worker worked at the beginning of this time, and until when: it was woken for the request's job, and woke the
+    /// loop as it went on with the next. `None` where this is not known.
+    fn worked_before(
+        &self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        by: ThreadIndex,
+        (from, done): (Stamp<Reference>, Stamp<Reference>),
+    ) -> Option<(RequestIndex, Stamp<Reference>)> {
+        let Joined { recorded, traced, .. } = self.joined;
+        let graph = &recorded.graph;
+        let woke = |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).and_then(waker) == Some(by);
+        let ends = graph.state_intervals(thread).overlapping(from, done).filter(woke).map(|wait| wait.to);
+        let until = ends.take_while(|end| *end < done).last()?;
+        let is_idle = |wait: &StateInterval| {
+            is_blocked(wait) && wait.to <= from && {
+                let ended = graph.wait(wait);
+                ended.as_ref().and_then(condition).is_some() && ended.and_then(waker) == Some(thread)
+            }
+        };
+        let intervals = graph.state_intervals(by);
+        let back = (0..=intervals.find(from)).rev().take(MAX_INTERVALS);
+        let idle = back.filter_map(|index| intervals.get(index)).find(is_idle)?;
+        let WorksFor::Span(span) = self.joined.works_for(thread, idle.to) else { return None };
+        let other = traced.requests.containing(span);
+        let is_open = self.joined.times(other).1 >= from;
+        (other != request && is_open).then_some((other, until))
     }
 
     /// The threads in its process which the loop's thread woke in a turn, each with the ended wait.
