@@ -21,7 +21,7 @@ use crate::kind::{Kind, Source};
 use crate::tracepoint::{Interrupt, Level, PacketHeader, Record, Request, Tracepoint};
 use calls::{Calls, call};
 use coverage::Coverage;
-use cpu_state::CpuState;
+use cpu_state::{CpuState, SeenEnds};
 pub use evidence::StateEvidence;
 use live_threads::{LiveThread, LiveThreads};
 pub use states::ReportedStates;
@@ -74,6 +74,7 @@ pub struct Normaliser {
     wakeup_by: WakeupBy,
     recorded: RecordedEvents,
     cpus: Vec<CpuState>,
+    seen_ends: SeenEnds,
     threads: LiveThreads,
     calls: Calls,
     flows: HashMap<Flow, FlowId>,
@@ -107,6 +108,7 @@ impl Normaliser {
             wakeup_by,
             recorded: RecordedEvents { devices: true, softirqs: true, timers: true, first_wakeups: true },
             cpus: Vec::new(),
+            seen_ends: SeenEnds::default(),
             threads: LiveThreads::default(),
             calls: Calls::default(),
             flows: HashMap::default(),
@@ -181,7 +183,7 @@ impl Normaliser {
             (WakeupBy::Wakeup, true) => Some(DamageKind::LateWakings),
             (WakeupBy::Wakeup, false) => Some(DamageKind::NoWakings),
         };
-        let unmatched: u64 = self.cpus.iter().map(|state| state.unmatched).sum();
+        let unmatched: u64 = self.cpus.iter().map(CpuState::unmatched).sum();
         // A CPU may be in an interrupt of each kind when recording begins.
         let interrupts = (unmatched > 8 * cpus as u64).then_some(DamageKind::UnmatchedInterrupts(unmatched));
         let cpus = self.coverage.missing();
@@ -201,6 +203,12 @@ impl Normaliser {
     pub fn set_current(&mut self, cpu: Cpu, tid: Tid) {
         if let Some(state) = self.cpu_state(cpu) {
             state.current = Some(tid);
+        }
+    }
+
+    fn see_end(&mut self, interrupt: Interrupt<'_>, is_entry: bool) {
+        if let Some(kind) = self.seen_ends.note(interrupt, is_entry) {
+            self.cpus.iter_mut().for_each(|state| state.forget_unmatched(kind));
         }
     }
 
@@ -289,12 +297,14 @@ impl Normaliser {
                 if let Interrupt::Device(irq, Some(name)) = *interrupt {
                     self.name_interrupt(record, irq, name, emit);
                 }
+                self.see_end(*interrupt, true);
                 if let Some(state) = self.cpu_state(cpu) {
                     state.enter(at, *interrupt);
                 }
             }
             Tracepoint::Leave(interrupt) => {
                 let own = matches!(interrupt, Interrupt::Softirq(_)) && self.is_softirq_thread(current);
+                self.see_end(*interrupt, false);
                 if let Some(state) = self.cpu_state(cpu) {
                     state.leave(at, *interrupt, own);
                 }

@@ -292,7 +292,8 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
     let second = go_on("itself", &["--save", "search"]);
     assert_eq!(only_path(&second).0, ["serve", "look_up", "fetch"], "{second}");
     assert_eq!(second["status"], "root cause found", "{second}");
-    assert_eq!(list(&only_path(&second).1["doubts"]).len(), 0, "{second}");
+    // The machine may have become faster or slower since the other process.
+    assert!(list(&only_path(&second).1["doubts"]).iter().all(|doubt| doubt == "drift"), "{second}");
     let decided = |answer: &Value| list(&answer["decisions"]).len();
     assert!(decided(&second) > decided(&first), "{second}");
     assert_eq!(second["decisions"][0], first["decisions"][0], "it is not decided again");

@@ -1,5 +1,7 @@
 //! A CPU's state: its current thread, and the interrupts that take its time.
 
+use std::ops::Range;
+
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Call, Context, Softirq, Tid};
 
@@ -18,8 +20,39 @@ pub(super) struct CpuState {
     since: Stamp<Local>,
     /// The interrupts' time since the last switch, ns.
     taken: u64,
-    /// Exits without an entry, entries without an exit.
-    pub unmatched: u64,
+    /// Exits without an entry, entries without an exit, by kind.
+    unmatched: Vec<(Interrupt<'static>, u64)>,
+}
+
+/// An interrupt's kind: each kind has a tracepoint for its entries, and another for its exits.
+const fn kind(interrupt: Interrupt<'_>) -> Interrupt<'static> {
+    match interrupt {
+        Interrupt::Device(..) => Interrupt::Device(0, None),
+        Interrupt::Softirq(_) => Interrupt::Softirq(0),
+        Interrupt::Hrtimer => Interrupt::Hrtimer,
+        Interrupt::Vector(context) => Interrupt::Vector(context),
+    }
+}
+
+/// The kinds of interrupts with a recorded entry, and those with a recorded exit. A tracer switches its tracepoints on one after the other: until
+/// both are on, ends without their other end prove no loss.
+#[derive(Debug, Default)]
+pub(super) struct SeenEnds(Vec<(Interrupt<'static>, bool, bool)>);
+
+impl SeenEnds {
+    /// Notes an end. Returns the kind if this is the first time that both its ends are seen.
+    pub fn note(&mut self, interrupt: Interrupt<'_>, is_entry: bool) -> Option<Interrupt<'static>> {
+        let kind = kind(interrupt);
+        let place = self.0.iter().position(|(seen, ..)| *seen == kind).unwrap_or_else(|| {
+            self.0.push((kind, false, false));
+            self.0.len() - 1
+        });
+        let (_, entry, exit) = &mut self.0[place];
+        let before = *entry && *exit;
+        *entry |= is_entry;
+        *exit |= !is_entry;
+        (*entry && *exit && !before).then_some(kind)
+    }
 }
 
 /// Interrupts nest a few deep; a deeper stack is due to lost exits.
@@ -40,8 +73,7 @@ impl CpuState {
             self.since = at;
         }
         if self.stack.len() == MAX_DEPTH {
-            self.stack.remove(0);
-            self.unmatched += 1;
+            self.drop_unmatched(0..1);
         }
         self.stack.push(without_name(interrupt));
     }
@@ -51,10 +83,10 @@ impl CpuState {
     pub fn leave(&mut self, at: Stamp<Local>, interrupt: Interrupt<'_>, own: bool) {
         let interrupt = without_name(interrupt);
         let Some(index) = self.stack.iter().rposition(|other| *other == interrupt) else {
-            self.unmatched += 1;
+            self.count_unmatched(interrupt);
             return;
         };
-        self.unmatched += (self.stack.len() - index - 1) as u64;
+        self.drop_unmatched(index + 1..self.stack.len());
         self.stack.truncate(index);
         if self.stack.is_empty() && !own {
             self.taken += at.since(self.since);
@@ -84,16 +116,39 @@ impl CpuState {
     /// Another thread takes the CPU, which ends all interrupts. Returns the interrupts' time since the last switch,
     /// ns.
     pub fn switch(&mut self, next: Tid) -> u32 {
-        self.unmatched += self.stack.len() as u64;
-        self.stack.clear();
+        self.drop_unmatched(0..self.stack.len());
         self.current = Some(next);
         u32::try_from(std::mem::take(&mut self.taken)).unwrap_or(u32::MAX)
     }
 
     /// User code runs, which ends all interrupts.
     pub fn in_task(&mut self) {
-        self.unmatched += self.stack.len() as u64;
-        self.stack.clear();
+        self.drop_unmatched(0..self.stack.len());
+    }
+
+    /// Drops interrupts whose exits were not seen.
+    fn drop_unmatched(&mut self, places: Range<usize>) {
+        for interrupt in self.stack.drain(places).collect::<Vec<_>>() {
+            self.count_unmatched(interrupt);
+        }
+    }
+
+    fn count_unmatched(&mut self, interrupt: Interrupt<'static>) {
+        let kind = kind(interrupt);
+        match self.unmatched.iter_mut().find(|(counted, _)| *counted == kind) {
+            Some((_, count)) => *count += 1,
+            None => self.unmatched.push((kind, 1)),
+        }
+    }
+
+    /// The number of exits without an entry, and of entries without an exit.
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Forgets what was unmatched of a kind.
+    pub fn forget_unmatched(&mut self, kind: Interrupt<'static>) {
+        self.unmatched.retain(|(counted, _)| *counted != kind);
     }
 
     /// Forgets the state: records were lost.
@@ -126,7 +181,7 @@ mod tests {
         assert_eq!(state.context(), (Context::Softirq(Softirq::NetRx), 0));
         state.leave(at(20), NET_RX, false);
         assert_eq!(state.context(), (Context::Task, 0));
-        assert_eq!((state.switch(Tid(5)), state.unmatched), (10, 0));
+        assert_eq!((state.switch(Tid(5)), state.unmatched()), (10, 0));
         assert_eq!(state.switch(Tid(6)), 0, "each interrupt is charged once");
     }
 
@@ -134,19 +189,47 @@ mod tests {
     fn an_entry_or_exit_without_its_other_end_does_no_lasting_harm() {
         let mut state = CpuState::default();
         state.leave(at(1), DISK, false);
-        assert_eq!((state.context().0, state.unmatched), (Context::Task, 1));
+        assert_eq!((state.context().0, state.unmatched()), (Context::Task, 1));
         state.enter(at(2), NET_RX);
         state.enter(at(3), TIMER);
         state.leave(at(9), NET_RX, false);
-        assert_eq!((state.context().0, state.unmatched), (Context::Task, 2), "the timer's exit was lost");
+        assert_eq!((state.context().0, state.unmatched()), (Context::Task, 2), "the timer's exit was lost");
         state.enter(at(10), NET_RX);
         assert_eq!(state.switch(Tid(1)), 7, "no thread is switched in an interrupt");
-        assert_eq!((state.context().0, state.unmatched), (Context::Task, 3));
+        assert_eq!((state.context().0, state.unmatched()), (Context::Task, 3));
         for n in 0..1000 {
             state.enter(at(n), NET_RX);
         }
         assert!(state.stack.len() <= MAX_DEPTH);
-        assert_eq!(state.unmatched, 3 + 1000 - MAX_DEPTH as u64, "the exits of the others were lost");
+        assert_eq!(state.unmatched(), 3 + 1000 - MAX_DEPTH as u64, "the exits of the others were lost");
+    }
+
+    #[test]
+    fn a_kinds_unmatched_ends_are_forgotten_and_no_others() {
+        let mut state = CpuState::default();
+        for interrupt in [DISK, NET_RX, Interrupt::Softirq(1), TIMER, Interrupt::Device(12, None)] {
+            state.leave(at(1), interrupt, false);
+        }
+        assert_eq!(state.unmatched(), 5);
+        state.forget_unmatched(kind(DISK));
+        assert_eq!(state.unmatched(), 3);
+        state.forget_unmatched(kind(NET_RX));
+        assert_eq!(state.unmatched(), 1);
+    }
+
+    #[test]
+    fn both_ends_of_a_kind_are_seen_for_the_first_time_once() {
+        let mut seen = SeenEnds::default();
+        assert_eq!(seen.note(NET_RX, true), None);
+        assert_eq!(seen.note(DISK, false), None);
+        assert_eq!(seen.note(NET_RX, true), None);
+        // Another softirq is of the same kind.
+        assert_eq!(seen.note(Interrupt::Softirq(1), false), Some(kind(NET_RX)));
+        assert_eq!(seen.note(NET_RX, false), None);
+        assert_eq!(seen.note(NET_RX, true), None);
+        assert_eq!(seen.note(TIMER, true), None);
+        assert_eq!(seen.note(Interrupt::Vector(Context::UnknownInterrupt), false), None);
+        assert_eq!(seen.note(DISK, true), Some(kind(DISK)));
     }
 
     #[test]
@@ -183,6 +266,6 @@ mod tests {
         state.enter(at(1), NET_RX);
         state.enter(at(2), TIMER);
         state.in_task();
-        assert_eq!((state.context().0, state.unmatched), (Context::Task, 2));
+        assert_eq!((state.context().0, state.unmatched()), (Context::Task, 2));
     }
 }
