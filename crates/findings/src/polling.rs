@@ -124,8 +124,9 @@ impl Row {
     }
 }
 
-/// A spin has at least this time, ns, and the row's time divided by the share: a program's loader fails a hundred times in a
-/// millisecond.
+/// A spin has at least these calls and this time, ns, and the row's time divided by the share: a program's loader fails a hundred times in a
+/// millisecond, and on a slow machine in ten.
+const MIN_SPIN_CALLS: u64 = 300;
 const MIN_SPIN_NS: u64 = 10_000_000;
 const MIN_SPIN_SHARE: u64 = 100;
 
@@ -186,7 +187,8 @@ impl Spins {
             }
         }
         let spinning = |((call, error), (count, ns))| Spinning { call, error, count, ns };
-        let is_large = |spin: &Spinning| spin.ns >= MIN_SPIN_NS.max(row.total_ns.div_ceil(MIN_SPIN_SHARE));
+        let min_ns = MIN_SPIN_NS.max(row.total_ns.div_ceil(MIN_SPIN_SHARE));
+        let is_large = |spin: &Spinning| spin.count >= MIN_SPIN_CALLS && spin.ns >= min_ns;
         let mut all: Vec<_> = sums.into_iter().map(spinning).filter(is_large).collect();
         all.sort_by_key(|spin| Reverse(spin.count));
         all

@@ -446,7 +446,8 @@ fn a_trace_of_half_interrupts_or_of_late_wake_ups_is_doubtful() {
         |wakeup_by, records| doubts(wakeup_by, records).into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
     assert_eq!(kinds(WakeupBy::Waking, exits(17)), [DamageKind::UnmatchedInterrupts(17)]);
     // A tracer switches its tracepoints on one after the other: the softirqs' entries were not on yet.
-    let both = [Tracepoint::Enter(NET_RX), Tracepoint::Leave(NET_RX)];
+    let [enter, leave] = [Tracepoint::Enter(NET_RX), Tracepoint::Leave(NET_RX)];
+    let both = [enter.clone(), enter, leave.clone(), leave];
     let begun = |behind| [exits(40), both.to_vec(), exits(behind)].concat();
     assert_eq!(kinds(WakeupBy::Waking, begun(16)), []);
     assert_eq!(kinds(WakeupBy::Waking, begun(18)), [DamageKind::UnmatchedInterrupts(18)]);

@@ -166,7 +166,7 @@ fn running_time_has_the_calls_that_fail_again_and_again_in_it_once_each() {
         160000000 c0 idle switch app
         200000000 c0 app spin 3 9 from=100000000 count=700
         200000000 c1 other spin 3 9 from=100000000 count=9000
-        250000000 c0 app spin 0 11 from=210000000 count=100
+        250000000 c0 app spin 0 11 from=210000000 count=300
         300000000 c0 app stopped";
     let told = |window| {
         found(trace, 0, window, |found| {
@@ -176,24 +176,26 @@ fn running_time_has_the_calls_that_fail_again_and_again_in_it_once_each() {
                 .collect::<Vec<_>>()
         })
     };
-    assert_eq!(told((0, 300 * MS)), [(3, 1200, 190), (0, 100, 40)]);
+    assert_eq!(told((0, 300 * MS)), [(3, 1200, 190), (0, 300, 40)]);
     assert_eq!(told((0, 90 * MS)), [(3, 500, 90)]);
     assert_eq!(told((260 * MS, 300 * MS)), []);
 }
 
 #[test]
-fn a_spin_has_a_hundredth_of_its_row_and_a_hundredth_of_a_second_at_least() {
-    let told = |ns: u64, end: u64| {
+fn a_spin_has_a_hundredth_of_its_row_and_a_hundredth_of_a_second_and_some_hundred_calls_at_least() {
+    let counted = |count: u64, ns: u64, end: u64| {
         let trace = format!(
             "thread app tid=7
              0 c0 idle switch app
-             {} c0 app spin 257 2 from={} count=114
+             {} c0 app spin 257 2 from={} count={count}
              {end} c0 app stopped",
             100 * MS,
             100 * MS - ns,
         );
         found(&trace, 0, (0, end), |found| found.rows[0].spins.len())
     };
+    let told = |ns, end| counted(300, ns, end);
+    assert_eq!(counted(299, 10 * MS, 101 * MS), 0);
     assert_eq!([told(10 * MS, 1000 * MS), told(10 * MS, 1000 * MS + 100)], [1, 0]);
     assert_eq!([told(10 * MS, 101 * MS), told(10 * MS - 1, 101 * MS)], [1, 0]);
 }
