@@ -231,7 +231,8 @@ function write(file, pids) {
     window_ns: request.ended - request.began,
     parts: parts(request),
   }));
-  writeFileSync(file, JSON.stringify({ schema: 'wakepath.requests-truth/1', pids, requests: documents }));
+  // A loop's time-outs are whole milliseconds.
+  writeFileSync(file, JSON.stringify({ schema: 'wakepath.requests-truth/1', pids, slack_ns: 1e6, requests: documents }));
 }
 
 function start(name) {

@@ -305,7 +305,8 @@ def write(file, pids):
         for request in requests
     ]
     with open(file, "w") as out:
-        json.dump({"schema": "wakepath.requests-truth/1", "pids": pids, "requests": documents}, out)
+        # A loop's time-outs are whole milliseconds.
+        json.dump({"schema": "wakepath.requests-truth/1", "pids": pids, "slack_ns": 1_000_000, "requests": documents}, out)
 
 
 async def tick():

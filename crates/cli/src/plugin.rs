@@ -128,7 +128,9 @@ impl Runtime {
             }
             Self::Node => format!("node --require {folder}/wakepath-context.js, beside OpenTelemetry"),
             Self::Java => format!("{folder}/README.md: it is built with the jars of OpenTelemetry's SDK"),
-            Self::C | Self::Rust => format!("{folder}/README.md: the program itself says which span is current"),
+            Self::C | Self::Rust => {
+                format!("{folder}/README.md: the program itself says which span is current")
+            }
         }
     }
 }

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::Args;
 use wakepath_engine::requests::{
     AloneAnswer, FromArrival, GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery,
-    SpansError, Traced, find_request, from_arrival, join, request, request_group, requests, requests_alone, traced,
+    SpansError, Traced, find_request, from_arrival, join, request, request_group, requests, requests_alone,
+    traced,
 };
 use wakepath_engine::{Algorithm, Recorded, is_recording};
 use wakepath_report::{json, text};

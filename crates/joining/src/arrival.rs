@@ -50,6 +50,17 @@ impl Exchanges {
         Self { by_thread }
     }
 
+    /// The time of a thread's answer nearest to `at`, at most `within_ns` away.
+    pub(crate) fn answer_near(
+        &self,
+        thread: ThreadIndex,
+        at: Stamp<Reference>,
+        within_ns: u64,
+    ) -> Option<Stamp<Reference>> {
+        let near = self.answered(thread, at.minus(within_ns), at.plus(within_ns));
+        near.iter().map(|(answered, _)| *answered).min_by_key(|answered| answered.ns().abs_diff(at.ns()))
+    }
+
     /// A thread's exchanges answered in this time, the end included.
     fn answered(
         &self,

@@ -39,7 +39,8 @@ fn processes(
         Some((process, leader.and_then(|leader| recorded.graph.thread(leader).identity.as_ref())))
     };
     let first = with_identity(recorded.graph.thread(thread).tgid());
-    let parent = move |(_, identity): &(Tid, Option<&ThreadIdentity>)| with_identity((*identity)?.parent.into());
+    let parent =
+        move |(_, identity): &(Tid, Option<&ThreadIdentity>)| with_identity((*identity)?.parent.into());
     std::iter::successors(first, parent).take(MAX_ANCESTORS)
 }
 

@@ -16,8 +16,8 @@ use crate::runner::{TIMEOUT, make_empty, succeed};
 mod programs;
 
 pub use programs::Given;
-pub(crate) use programs::{node_with_plugin, python_with_plugin};
 use programs::{APPROXIMATE, PROGRAMS, Program, RequestKind, Start, Way};
+pub(crate) use programs::{node_with_plugin, python_with_plugin};
 
 /// The number of judged requests in each part, the longest.
 const MOST: &str = "400";

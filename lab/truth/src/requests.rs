@@ -31,6 +31,9 @@ pub struct Truth {
     pub pids: Vec<u32>,
     /// The requests.
     pub requests: Vec<LoggedRequest>,
+    /// The time by which a part may be longer than planted, ns: an event loop's time-outs are whole milliseconds.
+    #[serde(default)]
+    pub slack_ns: i64,
 }
 
 /// A request's log.

@@ -100,8 +100,7 @@ fn by_part(traced: &Traced, digits: &str) -> Result<RequestIndex, RequestsError>
     let spans = || traced.spans.iter();
     let meant = |has: &dyn Fn(&str) -> bool| {
         let by_span = spans().filter(|(_, span)| has(&span.id.to_string()));
-        let mut requests: Vec<_> =
-            by_span.map(|(index, _)| traced.requests.containing(index)).collect();
+        let mut requests: Vec<_> = by_span.map(|(index, _)| traced.requests.containing(index)).collect();
         let mut traces: Vec<_> =
             spans().filter(|(_, span)| has(&span.trace.to_string())).map(|(_, span)| span.trace).collect();
         traces.sort_unstable();

@@ -6,6 +6,8 @@ use wakepath_spans::{Kind, RequestIndex, SpanIndex};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::{MAX_DEPTH, MAX_SPANS, Place, Turns, Walk};
+use crate::arrival::Exchanges;
+use crate::connection::LATE_NS;
 
 impl Walk<'_, '_> {
     /// The time between two turns up to `place.to`, if the request waited for a service with spans. Returns whether it did.
@@ -14,22 +16,41 @@ impl Walk<'_, '_> {
         let Some(callee) = self.call_within(request, from, to).and_then(|call| self.callee(call)) else {
             return false;
         };
-        let (began, ended) = self.joined.times(callee);
-        let [began, ended] = [began, ended].map(|at| at.clamp(from, to));
+        let times = self.joined.times(callee);
+        let [began, ended] = <[_; 2]>::from(times).map(|at| at.clamp(from, to));
         let is_new = self.followed.insert(callee, (began, ended)) != Some((began, ended));
         let Some(by) = self.thread_of(callee).filter(|_| began < ended && is_new && place.depth < MAX_DEPTH)
         else {
             return false;
         };
-        let below = self.wait(request, thread, by, place, Rule::CalledRequest);
+        // From then on the answer was there, and the loop had other work.
+        let answered = self.answered(thread, by, times).map(|at| at.clamp(began, to));
+        let over = answered.unwrap_or(to);
+        let ended = ended.min(over);
+        let below = self.wait(request, thread, by, place.until(over), Rule::CalledRequest);
         self.in_flight(callee, by, below.until(began));
-        let place = below.since(began).until(ended);
+        let worked = below.since(began).until(ended);
         match Turns::of(self.joined, callee, by) {
-            Some(turns) => self.task(callee, &turns, place),
-            None => self.thread(by, place, Some(callee)),
+            Some(turns) => self.task(callee, &turns, worked),
+            None => self.thread(by, worked, Some(callee)),
         }
         self.in_flight(callee, by, below.since(ended));
+        self.thread(thread, place.since(over), None);
         true
+    }
+
+    /// The time at which a thread answered, if it did so at about the end of its request and on the same host, where the answer is there at once.
+    fn answered(
+        &self,
+        thread: ThreadIndex,
+        by: ThreadIndex,
+        (began, ended): (Stamp<Reference>, Stamp<Reference>),
+    ) -> Option<Stamp<Reference>> {
+        let graph = &self.joined.recorded.graph;
+        let [own, other] = [thread, by].map(|thread| graph.thread(thread).tid().host());
+        let exchanges = self.exchanges.get_or_init(|| Exchanges::new(graph));
+        let near = exchanges.answer_near(by, ended, LATE_NS.max(ended.since(began) / 20));
+        near.filter(|at| own == other && *at >= began)
     }
 
     /// A request's client span, open all this time; among several, the first to end behind it.

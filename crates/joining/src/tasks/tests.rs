@@ -416,6 +416,47 @@ fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
 }
 
 #[test]
+fn behind_a_calls_answer_the_loop_had_other_work() {
+    // The called service answers at `answered`, in units of 100 us, and its span ends at 8000.
+    let told = |answered: u64| {
+        let flows = "flow ask 127.0.0.1:40001 > 127.0.0.1:8080\nflow say 127.0.0.1:8080 > 127.0.0.1:40001\n";
+        let threads = "thread peer tid=11 tgid=10\n";
+        let machine = machine().replace(threads, &format!("{threads}{flows}"));
+        let packets = [(2500, "peer/net_rx in ask"), (answered, "peer out say")];
+        let mut lines: Vec<_> = machine.lines().map(str::to_owned).collect();
+        lines.extend(packets.iter().map(|(at, what)| format!("{} c1 {what} seq=1 len=9", at * 100_000)));
+        let at = |line: &String| line.trim().split(' ').next().and_then(|at| at.parse::<u64>().ok());
+        lines.sort_by_key(|line| at(line).map_or((false, 0), |at| (true, at)));
+        let other = span("b/b", (8050, 8700), &[(8060, 8650, "d0")]);
+        let [own, call, called] = &calling(3000, 8000, "")[..] else { panic!("three lines") };
+        let made = made(&lines.join("\n"), &format!("service s\n{own}{call}{other}{called}"));
+        (short(&path(&made, "a/a").expect("a loop")), blockers(&made, "a/a"))
+    };
+    let begin = "2000 loop running of a/a; 3000 peer network ? below 1 of a/d; ";
+    let (path, by) = told(8030);
+    assert_eq!(
+        path,
+        format!(
+            "{begin}8000 peer running called below 1 of a/d; 8030 peer network ? below 1 of a/d; 9000 loop running; 9500 loop running of a/a; "
+        )
+    );
+    assert_eq!(by, "b/b 59000000; ");
+    // Sent before its span's end.
+    let (path, _) = told(7800);
+    assert_eq!(
+        path,
+        format!(
+            "{begin}7800 peer running called below 1 of a/d; 9000 loop running; 9500 loop running of a/a; "
+        )
+    );
+    // Too far from the span's end: a twentieth of its length is 250 units.
+    for (at, is_known) in [(8250, true), (8251, false), (7750, true), (7749, false)] {
+        let (path, _) = told(at);
+        assert_eq!(!path.contains("9000 peer network"), is_known, "{at}: {path}");
+    }
+}
+
+#[test]
 fn a_call_that_began_or_ended_within_the_wait_does_not_explain_it() {
     for (began, ended) in [(2001, 9200), (1500, 8999)] {
         let call = format!("a/c < a {}..{} client tid=10\n", wall(began), wall(ended));

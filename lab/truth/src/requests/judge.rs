@@ -102,6 +102,7 @@ fn judge_one(truth: &Truth, request: &LoggedRequest, answer: Option<&Answer>) ->
         let there = if writes(key) { less(key) * part_of(missing) } else { 0.0 };
         let error = (less(key) - there).max(more(key) - of_others(key) * part_of(others));
         let is_blocker = key.1.is_some();
+        let error = if is_blocker { error } else { (error - share(truth.slack_ns)).max(0.0) };
         // Beside the planted parts there are others, such as each service's running time.
         if is_blocker || expected.contains_key(key) {
             points = points.max(error);
@@ -246,6 +247,27 @@ mod tests {
             let more = json!({"segments": segments});
             assert_eq!(judged(&wrong, more).0, BlockersVerdict::Wrong { marked }, "{bases:?}");
         }
+    }
+
+    #[test]
+    fn a_part_may_be_longer_by_the_slack_and_a_blocker_may_not() {
+        let points = |slack: i64, timer: i64, by_other: i64| {
+            let truth = json!({"schema": "wakepath.requests-truth/1", "pids": [1], "slack_ns": slack, "requests": [
+                {"trace_id": "a", "planted": "timer", "window_ns": 1000, "parts": [{"kind": "timer", "ns": 400}, {"kind": "blocked", "by": "b", "ns": 300}]},
+            ]});
+            let segment = json!({"kind": "timer", "pid": 1, "basis": "measured"});
+            let answer = json!({"request": {"trace_id": "a", "from_ns": 0, "to_ns": 1000}, "segments": [segment, segment], "pieces": [
+                {"segment": 0, "from_ns": 0, "to_ns": timer},
+                {"segment": 1, "from_ns": 0, "to_ns": by_other, "waits_for": [{"trace_id": "b"}]},
+            ]});
+            let truth = serde_json::from_value(truth).expect("a truth");
+            let answer = serde_json::from_value(answer).expect("an answer");
+            judge(&truth, &[answer]).remove(0).points.map(f64::round)
+        };
+        assert_eq!(points(0, 450, 300), Some(5.0));
+        assert_eq!(points(30, 450, 300), Some(2.0));
+        assert_eq!(points(60, 450, 300), Some(0.0));
+        assert_eq!(points(60, 400, 350), Some(5.0));
     }
 
     #[test]

@@ -206,7 +206,11 @@ fn a_busy_worker_works_for_the_request_for_which_it_was_woken_until_it_goes_on()
     // `b/b` handed a job over at 900; `w` wakes the loop as it is done, at 6000, and goes on with the job in the queue.
     let other = |to| [span("b/b", (700, to), &[(800, 950, "d0")])];
     let woken = ["900 c0 loop waking w", "900 c1 idle switch w"];
-    let next = ["6000 c1 w waking loop", "6000 c0 idle switch loop", "6100 c0 loop switch idle blocked call=232:0x3"];
+    let next = [
+        "6000 c1 w waking loop",
+        "6000 c0 idle switch loop",
+        "6100 c0 loop switch idle blocked call=232:0x3",
+    ];
     let added = [&woken[..], &next].concat();
     let taken = [POOL[7], POOL[8]];
     assert_eq!(
@@ -216,7 +220,8 @@ fn a_busy_worker_works_for_the_request_for_which_it_was_woken_until_it_goes_on()
     // It had ended before; and the loop was not woken.
     assert_eq!(
         told_with(8300, &added, &taken, &other(1900)),
-        "6000 w running noted below 1; 8000 w running noted below 1; ".replace("6000 w running noted below 1; ", "")
+        "6000 w running noted below 1; 8000 w running noted below 1; "
+            .replace("6000 w running noted below 1; ", "")
     );
     assert_eq!(told_with(8300, &woken, &taken, &other(7000)), BY_W);
     // No request had the loop as it woke `w`.
@@ -228,7 +233,11 @@ fn a_busy_worker_works_for_the_request_for_which_it_was_woken_until_it_goes_on()
 fn some_jobs_handed_over_together_wait_in_the_queue() {
     // `v` was woken too, and has not done its job; `w` went on with the next.
     let both = ["1600 c0 loop waking v", "1600 c2 idle switch v"];
-    let first = ["3000 c1 w waking loop", "3000 c0 idle switch loop", "3500 c0 loop switch idle blocked call=232:0x3"];
+    let first = [
+        "3000 c1 w waking loop",
+        "3000 c0 idle switch loop",
+        "3500 c0 loop switch idle blocked call=232:0x3",
+    ];
     assert_eq!(told_with(8300, &[&both[..], &first].concat(), &[POOL[15]], &[]), BY_W);
 }
 
