@@ -206,12 +206,6 @@ impl Normaliser {
         }
     }
 
-    fn see_end(&mut self, interrupt: Interrupt<'_>, is_entry: bool) {
-        if let Some(kind) = self.seen_ends.note(interrupt, is_entry) {
-            self.cpus.iter_mut().for_each(|state| state.forget_unmatched(kind));
-        }
-    }
-
     fn cpu_state(&mut self, cpu: Cpu) -> Option<&mut CpuState> {
         if cpu == Cpu::UNKNOWN {
             return None;
@@ -297,14 +291,14 @@ impl Normaliser {
                 if let Interrupt::Device(irq, Some(name)) = *interrupt {
                     self.name_interrupt(record, irq, name, emit);
                 }
-                self.see_end(*interrupt, true);
+                self.seen_ends.note(*interrupt, true, &mut self.cpus);
                 if let Some(state) = self.cpu_state(cpu) {
                     state.enter(at, *interrupt);
                 }
             }
             Tracepoint::Leave(interrupt) => {
                 let own = matches!(interrupt, Interrupt::Softirq(_)) && self.is_softirq_thread(current);
-                self.see_end(*interrupt, false);
+                self.seen_ends.note(*interrupt, false, &mut self.cpus);
                 if let Some(state) = self.cpu_state(cpu) {
                     state.leave(at, *interrupt, own);
                 }

@@ -32,11 +32,13 @@ pub struct Arrival {
     pub worked_for: Vec<(RequestIndex, u64)>,
 }
 
-/// The exchanges on all connections, for the arrival of many requests: for each thread that answered, its times of answers and of what they
-/// answer, by the answers.
+/// When an answer was sent, and when its question came.
+type Answered = (Stamp<Reference>, Stamp<Reference>);
+
+/// The exchanges on all connections, for many requests' arrival: each answering thread's answers, in time order.
 #[derive(Debug, Default)]
 pub struct Exchanges {
-    by_thread: HashMap<ThreadIndex, Vec<(Stamp<Reference>, Stamp<Reference>)>>,
+    by_thread: HashMap<ThreadIndex, Vec<Answered>>,
 }
 
 impl Exchanges {
@@ -50,7 +52,7 @@ impl Exchanges {
         Self { by_thread }
     }
 
-    /// The time of a thread's answer nearest to `at`, at most `within_ns` away.
+    /// When a thread sent its answer nearest to `at`, at most `within_ns` away.
     pub(crate) fn answer_near(
         &self,
         thread: ThreadIndex,
@@ -62,12 +64,7 @@ impl Exchanges {
     }
 
     /// A thread's exchanges answered in this time, the end included.
-    fn answered(
-        &self,
-        thread: ThreadIndex,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
-    ) -> &[(Stamp<Reference>, Stamp<Reference>)] {
+    fn answered(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> &[Answered] {
         let all = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|(answered, _)| *answered < from);
         let rest = &all[first..];

@@ -111,38 +111,7 @@ enum Verb {
         programs: PathBuf,
     },
     /// Plants causes in requests through services, and compares each request's answer with the services' log.
-    Requests {
-        /// The services.
-        #[arg(long, value_enum, default_value = "threads")]
-        services: requests::Services,
-        /// The number of requests from each client [default: 180 from 6 for threads, 60 from 4 for event loops].
-        #[arg(long)]
-        each: Option<u32>,
-        /// The neighbours to run beside the services.
-        #[arg(long, value_enum, default_value = "none")]
-        noise: Noise,
-        /// The number of these neighbours, each a process.
-        #[arg(long, default_value_t = 1)]
-        neighbours: u32,
-        /// The tool under judgement.
-        #[arg(long, default_value = "target/release/wakepath")]
-        wakepath: PathBuf,
-        /// The folder with the built workloads.
-        #[arg(long, default_value = "lab/workloads/bin")]
-        programs: PathBuf,
-        /// The folder with the packages fetched by `packaging/plugins`.
-        #[arg(long, default_value = "target/plugins")]
-        packages: PathBuf,
-        /// Keep the recording, the truth and the answers in this folder.
-        #[arg(long, value_name = "DIR")]
-        keep: Option<PathBuf>,
-        /// Judge the run kept in this folder by `--keep`, without running anything.
-        #[arg(long, value_name = "DIR", conflicts_with = "keep")]
-        replay: Option<PathBuf>,
-        /// List at most this number of requests whose answers are not right, the worst first.
-        #[arg(long, default_value_t = 5)]
-        worst: usize,
-    },
+    Requests(requests::Options),
     /// Compares the request found for each thread with the programs' logs, for each way to find it.
     Joins {
         /// The programs, by name; all if none is named.
@@ -210,28 +179,7 @@ fn main() -> ExitCode {
             let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
             check_cost(names, *pairs, &series)
         }
-        Some(Verb::Requests {
-            services,
-            each,
-            noise,
-            neighbours,
-            wakepath,
-            programs,
-            packages,
-            keep,
-            replay,
-            worst,
-        }) => {
-            let run = requests::Run {
-                wakepath: wakepath.clone(),
-                given: joins::Given { programs: programs.clone(), packages: packages.clone() },
-                services: *services,
-                each: *each,
-                noise: *noise,
-                neighbours: *neighbours,
-            };
-            judge_requests(&run, keep.as_ref(), replay.as_ref(), *worst)
-        }
+        Some(Verb::Requests(options)) => judge_requests(options),
         Some(Verb::Joins { names, packages, wakepath, programs, keep }) => {
             let given = joins::Given { programs: programs.clone(), packages: packages.clone() };
             judge_joins(wakepath, &given, names, keep.as_ref())
@@ -367,20 +315,16 @@ fn judge_joins(
 }
 
 /// Runs the services once, or replays a kept run, and prints the table. True if the answers are right.
-fn judge_requests(
-    run: &requests::Run,
-    keep: Option<&PathBuf>,
-    replay: Option<&PathBuf>,
-    worst: usize,
-) -> Result<bool> {
-    let (folder, _temporary) = place(replay.or(keep))?;
+fn judge_requests(options: &requests::Options) -> Result<bool> {
+    let (run, replay) = (options.run(), options.replay.as_ref());
+    let (folder, _temporary) = place(replay.or(options.keep.as_ref()))?;
     if replay.is_none() {
         run.record(&folder)?;
     }
     let judged = run.judge(&folder)?;
     println!("{}", requests::HEAD);
     print!("{}", requests::table(&judged));
-    for one in requests::worst(&judged, worst) {
+    for one in requests::worst(&judged, options.worst) {
         println!("{}", requests::parts(one));
     }
     Ok(requests::is_right(&judged))

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 pub use judge::{BlockersVerdict, Judged, MAX_POINTS, judge};
@@ -180,6 +180,55 @@ impl Services {
                 command
             }
         })
+    }
+}
+
+/// The options of a run, or of judging a kept run.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The services.
+    #[arg(long, value_enum, default_value = "threads")]
+    pub services: Services,
+    /// The number of requests from each client [default: 180 from 6 for threads, 60 from 4 for event loops].
+    #[arg(long)]
+    pub each: Option<u32>,
+    /// The neighbours to run beside the services.
+    #[arg(long, value_enum, default_value = "none")]
+    pub noise: Noise,
+    /// The number of these neighbours, each a process.
+    #[arg(long, default_value_t = 1)]
+    pub neighbours: u32,
+    /// The tool under judgement.
+    #[arg(long, default_value = "target/release/wakepath")]
+    pub wakepath: PathBuf,
+    /// The folder with the built workloads.
+    #[arg(long, default_value = "lab/workloads/bin")]
+    pub programs: PathBuf,
+    /// The folder with the packages fetched by `packaging/plugins`.
+    #[arg(long, default_value = "target/plugins")]
+    pub packages: PathBuf,
+    /// Keep the recording, the truth and the answers in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Judge the run kept in this folder by `--keep`, without running anything.
+    #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+    pub replay: Option<PathBuf>,
+    /// List at most this number of requests whose answers are not right, the worst first.
+    #[arg(long, default_value_t = 5)]
+    pub worst: usize,
+}
+
+impl Options {
+    /// The run.
+    pub fn run(&self) -> Run {
+        Run {
+            wakepath: self.wakepath.clone(),
+            given: Given { programs: self.programs.clone(), packages: self.packages.clone() },
+            services: self.services,
+            each: self.each,
+            noise: self.noise,
+            neighbours: self.neighbours,
+        }
     }
 }
 

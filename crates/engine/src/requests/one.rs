@@ -162,12 +162,12 @@ pub struct RequestAnswer<'r> {
     pub next: Next,
 }
 
-/// Requests in the order of their time since their data came, the longest first.
+/// Requests by their time since their data came, the longest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FromArrival {
     /// The requests.
     pub requests: Vec<RequestIndex>,
-    /// The number of requests whose data's time is known; the others count from their span's beginning.
+    /// How many requests have a known arrival; the others count from their span's beginning.
     pub known: usize,
 }
 
@@ -183,7 +183,7 @@ pub fn from_arrival(joined: &Joined<'_>, requests: &[RequestIndex]) -> FromArriv
         (request, to.since(arrived.unwrap_or(from)), arrived.is_some())
     };
     let mut all: Vec<_> = requests.iter().map(lasted).collect();
-    // As long ones stay in the order of their spans.
+    // Equally long requests stay in their spans' order.
     all.sort_by_key(|(_, ns, _)| Reverse(*ns));
     let known = all.iter().filter(|(.., is_known)| *is_known).count();
     FromArrival { requests: all.into_iter().map(|(request, ..)| request).collect(), known }

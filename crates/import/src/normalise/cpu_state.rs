@@ -34,14 +34,21 @@ const fn kind(interrupt: Interrupt<'_>) -> Interrupt<'static> {
     }
 }
 
-/// The kinds of interrupts with a recorded entry, and those with a recorded exit. A tracer switches its tracepoints on one after the other: until
+/// The interrupts' kinds with a recorded entry, and those with a recorded exit. A tracer switches its tracepoints on one after the other: until
 /// both are on, ends without their other end prove no loss.
 #[derive(Debug, Default)]
 pub(super) struct SeenEnds(Vec<(Interrupt<'static>, bool, bool)>);
 
 impl SeenEnds {
-    /// Notes an end. Returns the kind if this is the first time that both its ends are seen.
-    pub fn note(&mut self, interrupt: Interrupt<'_>, is_entry: bool) -> Option<Interrupt<'static>> {
+    /// Notes an end. Where now both ends are seen for the first time, the CPUs forget what was unmatched before.
+    pub fn note(&mut self, interrupt: Interrupt<'_>, is_entry: bool, cpus: &mut [CpuState]) {
+        if let Some(kind) = self.completed(interrupt, is_entry) {
+            cpus.iter_mut().for_each(|state| state.forget_unmatched(kind));
+        }
+    }
+
+    /// The kind, if this is the first time that both its ends are seen.
+    fn completed(&mut self, interrupt: Interrupt<'_>, is_entry: bool) -> Option<Interrupt<'static>> {
         let kind = kind(interrupt);
         let place = self.0.iter().position(|(seen, ..)| *seen == kind).unwrap_or_else(|| {
             self.0.push((kind, false, false));
@@ -141,13 +148,13 @@ impl CpuState {
         }
     }
 
-    /// The number of exits without an entry, and of entries without an exit.
+    /// How many exits have no entry, and entries no exit.
     pub fn unmatched(&self) -> u64 {
         self.unmatched.iter().map(|(_, count)| count).sum()
     }
 
     /// Forgets what was unmatched of a kind.
-    pub fn forget_unmatched(&mut self, kind: Interrupt<'static>) {
+    fn forget_unmatched(&mut self, kind: Interrupt<'static>) {
         self.unmatched.retain(|(counted, _)| *counted != kind);
     }
 
@@ -220,16 +227,16 @@ mod tests {
     #[test]
     fn both_ends_of_a_kind_are_seen_for_the_first_time_once() {
         let mut seen = SeenEnds::default();
-        assert_eq!(seen.note(NET_RX, true), None);
-        assert_eq!(seen.note(DISK, false), None);
-        assert_eq!(seen.note(NET_RX, true), None);
-        // Another softirq is of the same kind.
-        assert_eq!(seen.note(Interrupt::Softirq(1), false), Some(kind(NET_RX)));
-        assert_eq!(seen.note(NET_RX, false), None);
-        assert_eq!(seen.note(NET_RX, true), None);
-        assert_eq!(seen.note(TIMER, true), None);
-        assert_eq!(seen.note(Interrupt::Vector(Context::UnknownInterrupt), false), None);
-        assert_eq!(seen.note(DISK, true), Some(kind(DISK)));
+        assert_eq!(seen.completed(NET_RX, true), None);
+        assert_eq!(seen.completed(DISK, false), None);
+        assert_eq!(seen.completed(NET_RX, true), None);
+        // Another softirq has the same kind.
+        assert_eq!(seen.completed(Interrupt::Softirq(1), false), Some(kind(NET_RX)));
+        assert_eq!(seen.completed(NET_RX, false), None);
+        assert_eq!(seen.completed(NET_RX, true), None);
+        assert_eq!(seen.completed(TIMER, true), None);
+        assert_eq!(seen.completed(Interrupt::Vector(Context::UnknownInterrupt), false), None);
+        assert_eq!(seen.completed(DISK, true), Some(kind(DISK)));
     }
 
     #[test]

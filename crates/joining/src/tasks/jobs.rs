@@ -14,7 +14,7 @@ use super::{Joined, Place, Turned, Turns, Walk, is_blocked};
 /// The most turns, back from a wait for a job, in which the job may have been handed over.
 const MAX_TURNS: usize = 16;
 
-/// The most intervals, back from a wait for a job, in which its worker was last idle.
+/// The most intervals to look back for a worker's last idle wait.
 const MAX_INTERVALS: usize = 4096;
 
 /// A condition variable's size in glibc, bytes. A thread waits at either word within it.
@@ -93,8 +93,8 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// The request for which a busy worker worked at the beginning of this time, and until when: it was woken for the request's job, and woke the
-    /// loop as it went on with the next. `None` where this is not known.
+    /// The request for which a busy worker worked as this time began, and until when: the loop woke it for the request's job, and it woke the loop
+    /// as it went on with the next. `None` where nothing shows this.
     fn worked_before(
         &self,
         request: RequestIndex,

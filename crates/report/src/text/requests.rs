@@ -37,7 +37,7 @@ pub(crate) use group::other_warnings;
 pub use group::request_group;
 pub(crate) use left_out::spans_left_out;
 
-/// The part of a request, 1 in so much, from which undecided time has a next step.
+/// Undecided time has a next step from a request's twentieth on.
 const MATTERS: u64 = 20;
 
 /// The operations, and their longest requests.
@@ -225,7 +225,7 @@ fn by_thread(
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }
 
-/// The step that decides what an event loop waited for, where a part that matters is undecided.
+/// The step to know an event loop's reasons, where a large part is undecided.
 fn decides(undecided_ns: u64, window_ns: u64, has_turns: bool) -> Option<&'static str> {
     let matters = undecided_ns > window_ns / MATTERS;
     matters.then_some(match has_turns {
