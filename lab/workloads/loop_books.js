@@ -136,6 +136,8 @@ function serve(socket, port) {
       request.ended = runsUntilHere(request);
       requests.push(request);
       span.end();
+      // The loop is the request's until its span has ended.
+      runs.push({ from: request.ended, to: now(), request });
       socket.end('done\n');
     });
   });

@@ -187,6 +187,8 @@ async def serve(reader, writer):
             await call(request, seconds)
         request.ended = runs_until_here(request)
         requests.append(request)
+    # The loop is the request's until its span has ended.
+    runs.append((request.ended, now(), request))
     writer.write(b"done\n")
     writer.close()
 

@@ -12,7 +12,7 @@ use std::arch::asm;
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
-const SLOW: Duration = Duration::from_millis(3);
+const SLOW: Duration = Duration::from_millis(12);
 static LOCK: Mutex<u64> = Mutex::new(0);
 static WANTED: Barrier = Barrier::new(2);
 static HELD: Barrier = Barrier::new(2);
