@@ -94,7 +94,7 @@ impl Joined<'_> {
         let near = LATE_NS.max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
         let (first, last) = (to.minus(2 * near + NEAR_NS), to.plus(2 * near + NEAR_NS));
-        let around = exchanges.answered(thread, from.max(first), last);
+        let around = exchanges.answered(thread, first, last);
         let fits = around.iter().filter(|(answered, asked)| *asked <= from && from <= *answered);
         let mut fits: Vec<_> =
             fits.map(|(answered, asked)| (answered.ns().abs_diff(to.ns()), *asked)).collect();

@@ -128,3 +128,16 @@ fn the_arrival_of_a_request_that_did_not_wait_is_known_too() {
     assert_eq!(arrived(4_100_000), Some(500));
     assert_eq!(arrived(499_999), None);
 }
+
+#[test]
+fn the_nearest_answer_within_the_time_is_found() {
+    let made = made(&scaled(100_000, SERVER), "service shop\na/a 4100000..6000000 server tid=10");
+    let exchanges = Exchanges::new(&made.recorded.graph);
+    // Answers at 6,100 and 8,000 us.
+    let near = |us: u64, within: u64| {
+        let at = wakepath_clock::Stamp::from_ns(us * 1000);
+        exchanges.answer_near(made.thread("one"), at, within * 1000).map(|at| at.ns() / 1000)
+    };
+    assert_eq!([near(7_900, 2_000), near(6_200, 2_000)], [Some(8_000), Some(6_100)]);
+    assert_eq!([near(7_900, 100), near(7_900, 99), near(8_100, 99)], [Some(8_000), None, None]);
+}

@@ -84,7 +84,8 @@ fn a_thread_number_is_that_of_the_programs_own_pid_namespace() {
     let host = "
         host web3 realtime=1000000
         thread init tid=1 parent=0
-        thread one tid=100 parent=1 ns=1/1
+        thread shim tid=50 parent=1
+        thread one tid=100 parent=50 ns=1/1
         thread reader tid=101 tgid=100 ns=9/1
         thread worker tid=120 parent=100 ns=20/20
         thread pooled tid=121 tgid=120 ns=21/20
@@ -92,7 +93,13 @@ fn a_thread_number_is_that_of_the_programs_own_pid_namespace() {
         thread writer tid=201 tgid=200 ns=12/1
         thread second tid=202 tgid=200 ns=9/1
         thread clock tid=21 parent=1
+        thread odd tid=300 parent=1 ns=120/120
+        thread gone tid=401 tgid=200 ns=31/1
+        thread kept tid=402 tgid=200 ns=31/1
         0 c0 idle started
+        10 c0 idle switch gone
+        20 c0 gone exit
+        30 c0 gone switch idle dead
         900 c0 idle stopped
     ";
     for (service, tid, expected) in [
@@ -104,7 +111,12 @@ fn a_thread_number_is_that_of_the_programs_own_pid_namespace() {
         ("pid=1", 21, "pooled"),
         ("pid=20", 21, "pooled"),
         ("pid=20", 12, "-"),
-        // Outside, the program has its own number.
+        // No process above a container is one in it.
+        ("pid=50", 9, "-"),
+        // The number's last bearer had ended.
+        ("pid=1", 31, "kept"),
+        // Outside, the program has its own number, whatever a container has.
+        ("pid=120", 120, "worker"),
         ("pid=120", 121, "pooled"),
         ("pid=21", 21, "clock"),
         // Without a process, a number that two threads have is no thread's.

@@ -108,7 +108,7 @@ impl Walk<'_, '_> {
         let ends = graph.state_intervals(thread).overlapping(from, done).filter(woke).map(|wait| wait.to);
         let until = ends.take_while(|end| *end < done).last()?;
         let is_idle = |wait: &StateInterval| {
-            is_blocked(wait) && wait.to <= from && {
+            is_blocked(wait) && {
                 let ended = graph.wait(wait);
                 ended.as_ref().and_then(condition).is_some() && ended.and_then(waker) == Some(thread)
             }

@@ -417,8 +417,8 @@ fn a_wait_within_a_clients_span_is_a_wait_for_the_called_request() {
 
 #[test]
 fn behind_a_calls_answer_the_loop_had_other_work() {
-    // The called service answers at `answered`, in units of 100 us, and its span ends at 8000.
-    let told = |answered: u64| {
+    // The called service answers at `answered`, and its span ends at `ended`, in units of 100 us.
+    let told_with = |began: u64, ended: u64, answered: u64| {
         let flows = "flow ask 127.0.0.1:40001 > 127.0.0.1:8080\nflow say 127.0.0.1:8080 > 127.0.0.1:40001\n";
         let threads = "thread peer tid=11 tgid=10\n";
         let machine = machine().replace(threads, &format!("{threads}{flows}"));
@@ -428,10 +428,11 @@ fn behind_a_calls_answer_the_loop_had_other_work() {
         let at = |line: &String| line.trim().split(' ').next().and_then(|at| at.parse::<u64>().ok());
         lines.sort_by_key(|line| at(line).map_or((false, 0), |at| (true, at)));
         let other = span("b/b", (8050, 8700), &[(8060, 8650, "d0")]);
-        let [own, call, called] = &calling(3000, 8000, "")[..] else { panic!("three lines") };
+        let [own, call, called] = &calling(began, ended, "")[..] else { panic!("three lines") };
         let made = made(&lines.join("\n"), &format!("service s\n{own}{call}{other}{called}"));
         (short(&path(&made, "a/a").expect("a loop")), blockers(&made, "a/a"))
     };
+    let told = |answered| told_with(3000, 8000, answered);
     let begin = "2000 loop running of a/a; 3000 peer network ? below 1 of a/d; ";
     let (path, by) = told(8030);
     assert_eq!(
@@ -454,6 +455,36 @@ fn behind_a_calls_answer_the_loop_had_other_work() {
         let (path, _) = told(at);
         assert_eq!(!path.contains("9000 peer network"), is_known, "{at}: {path}");
     }
+    // An answer behind the turn, and the answer to the call before.
+    let (path, _) = told_with(3000, 8900, 9100);
+    assert!(path.contains("8900 peer running called below 1 of a/d; 9000 peer network"), "{path}");
+    let (path, _) = told_with(7800, 7806, 7799);
+    assert!(path.contains("7806 peer running called below 1 of a/d; 9000 peer network"), "{path}");
+}
+
+#[test]
+fn an_answer_from_another_host_is_on_its_way_until_the_loop_has_it() {
+    let far = scaled(
+        100_000,
+        "host db1 realtime=1000000000
+        thread far tid=11
+        flow ask 10.0.0.1:40001 > 10.0.0.2:8080
+        flow say 10.0.0.2:8080 > 10.0.0.1:40001
+        0 c0 idle started
+        0 c0 idle switch far
+        2500 c0 far/net_rx in ask seq=1 len=9
+        7900 c0 far out say seq=1 len=9
+        11000 c0 far switch idle blocked call=35:0
+        11000 c0 idle stopped",
+    );
+    let [own, call, called] = &calling(3000, 8000, "")[..] else { panic!("three lines") };
+    let called = called.replace("service t", "service t host=db1");
+    let made = made(&format!("{}\n{far}", machine()), &format!("service s host=web3\n{own}{call}{called}"));
+    let path = short(&path(&made, "a/a").expect("a loop"));
+    assert!(
+        path.contains("8000 far running called below 1 of a/d; 9000 far network ? below 1 of a/d"),
+        "{path}"
+    );
 }
 
 #[test]
