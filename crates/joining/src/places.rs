@@ -122,6 +122,26 @@ impl Places {
         found.next().filter(|_| found.next().is_none())
     }
 
+    /// The thread in a process with this number, as the process itself numbers its threads.
+    pub(crate) fn in_process(
+        &self,
+        recorded: &Recorded,
+        process: Tid,
+        tid: u32,
+        (from, to): (Stamp<Reference>, Stamp<Reference>),
+    ) -> Option<ThreadIndex> {
+        let host = process.host();
+        let outer = recorded.thread_between(Tid(tid).on(host), from, to);
+        let inner = self.inner.get(&(host, tid)).into_iter().flatten().copied();
+        let fits = |thread: &ThreadIndex| {
+            let life = recorded.graph.thread(*thread);
+            let number = life.identity.as_ref().map_or(tid, |identity| identity.ns_tid.number());
+            life.tgid() == Some(process) && number == tid && life.first <= to && from <= life.last
+        };
+        let mut found = outer.into_iter().chain(inner).filter(fits);
+        found.next().filter(|_| found.next().is_none())
+    }
+
     /// The time at which a span's first thread or goroutine leaves it, by the program's own notes: when it queues the work for another, if the
     /// program notes this; else at the span's end.
     pub(crate) fn left(&self, traced: &Traced, span: SpanIndex) -> Stamp<Reference> {

@@ -394,13 +394,14 @@ impl Walk<'_, '_> {
 
     /// A wait ended by a thread.
     fn by_thread(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place, tid: u32) {
-        let Joined { recorded, traced, places, .. } = self.joined;
+        let Joined { recorded, places, .. } = self.joined;
         let Place { from, to, .. } = place;
         if from >= to {
             return;
         }
-        let root = traced.request(request).root;
-        match places.numbered(recorded, traced, root, tid, (from, to)).filter(|by| *by != thread) {
+        let process = recorded.graph.thread(thread).tgid();
+        let by = process.and_then(|process| places.in_process(recorded, process, tid, (from, to)));
+        match by.filter(|by| *by != thread) {
             Some(by) => {
                 let below = self.wait(request, thread, by, place, Rule::NotedReady);
                 self.thread(by, below, None);

@@ -130,6 +130,42 @@ fn a_thread_number_is_that_of_the_programs_own_pid_namespace() {
 }
 
 #[test]
+fn a_thread_in_a_known_process_is_found_by_the_processs_own_numbers() {
+    let host = "
+        host web3 realtime=1000000
+        thread one tid=100 ns=1/1
+        thread reader tid=101 tgid=100 ns=9/1
+        thread writer tid=109 tgid=100 ns=101/1
+        thread two tid=200 ns=1/1
+        thread second tid=202 tgid=200 ns=9/1
+        thread plain tid=9
+        thread helper tid=12 tgid=9
+        0 c0 idle started
+        10 c0 idle switch helper
+        20 c0 helper exit
+        30 c0 helper switch idle dead
+        900 c0 idle stopped
+    ";
+    let made = made(host, "service s\na/a 1000100..1000200 tid=1");
+    let joined = made.joined();
+    let found = |process: &str, tid: u32, from: u64| {
+        let process = made.recorded.graph.thread(made.thread(process)).tgid().expect("a process");
+        let thread = joined.places.in_process(&made.recorded, process, tid, (at(from), at(from + 50)));
+        thread.map_or("-".into(), |thread| made.name(thread))
+    };
+    assert_eq!(
+        [found("one", 9, 100), found("two", 9, 100), found("plain", 9, 100)],
+        ["reader", "second", "plain"]
+    );
+    // `reader` has this number outside alone.
+    assert_eq!(
+        [found("one", 101, 100), found("two", 101, 100), found("one", 109, 100)],
+        ["writer", "-", "-"]
+    );
+    assert_eq!([found("plain", 12, 25), found("plain", 12, 100)], ["helper", "-"]);
+}
+
+#[test]
 fn the_processes_of_a_service_are_those_that_said_its_spans_and_fit_its_number() {
     let made = |pid: &str| made(HOST, &format!("service s {pid}\na/a 1000100..1000200"));
     for (pid, expected) in [
