@@ -71,6 +71,8 @@ class Request:
 
 
 requests = []
+# Connections to the other service.
+connections = []
 # The loop's runs, in order: (from, to, request).
 runs = []
 # The turns at what one request at a time may have, by name: (from, to, request). A turn begins as the request before leaves it.
@@ -155,15 +157,13 @@ async def call(request, seconds):
     with tracer.start_as_current_span("call", kind=trace.SpanKind.CLIENT):
         headers = {}
         propagate.inject(headers)
-        runs_until_here(request)
-        reader, writer = await asyncio.open_connection("127.0.0.1", other_port)
-        request.resumed = now()
+        reader, writer = connections.pop()
         writer.write(f"timer {seconds} {headers['traceparent']}\n".encode())
         runs_until_here(request)
         begin, due, sent = map(int, (await reader.readline()).split())
         request.add(begin, due, "timer")
         goes_on(request, sent)
-        writer.close()
+        connections.append((reader, writer))
 
 
 async def serve(reader, writer):
@@ -194,14 +194,15 @@ async def serve(reader, writer):
 
 
 async def answer(reader, writer):
-    """The other service."""
-    _, seconds, parent = (await reader.readline()).decode().split()
-    context = propagate.extract({"traceparent": parent})
-    with tracer.start_as_current_span("timer", context=context, kind=trace.SpanKind.SERVER):
-        begin = now()
-        await asyncio.sleep(float(seconds))
-        due = min(begin + int(float(seconds) * 1e9), now())
-        writer.write(f"{begin} {due} {now()}\n".encode())
+    """The other service, on a connection that stays: opening it takes the loop for a request in many turns."""
+    while line := await reader.readline():
+        _, seconds, parent = line.decode().split()
+        context = propagate.extract({"traceparent": parent})
+        with tracer.start_as_current_span("timer", context=context, kind=trace.SpanKind.SERVER):
+            begin = now()
+            await asyncio.sleep(float(seconds))
+            due = min(begin + int(float(seconds) * 1e9), now())
+            writer.write(f"{begin} {due} {now()}\n".encode())
     writer.close()
 
 
@@ -321,11 +322,13 @@ async def serves(each, file):
     lock = asyncio.Lock()
     other = await asyncio.create_subprocess_exec(sys.executable, __file__, "--answer", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     other_port = int(await other.stdout.readline())
+    connections.extend([await asyncio.open_connection("127.0.0.1", other_port) for _ in range(CLIENTS)])
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     ticker = asyncio.create_task(tick())
     await clients(server.sockets[0].getsockname()[1], each)
     ticker.cancel()
     server.close()
+    [writer.close() for _, writer in connections]
     other.stdin.close()
     await other.wait()
     write(file, [os.getpid(), other.pid])

@@ -126,7 +126,7 @@ async function main() {
     for (let left = 3; left; left -= 1) {
       await new Promise((done) => setTimeout(done, 1));
       const span = tracer.startSpan(name);
-      await context.with(trace.setSpan(context.active(), span), () => new Promise((done) => start(() => { busy(20); done(); })));
+      await context.with(trace.setSpan(context.active(), span), () => new Promise((done) => start(() => { busy(80); done(); })));
       span.end();
       if (letter === name[0]) break;
       if (left === 1) process.stdout.write(`${name}: ${letter}\n`);
