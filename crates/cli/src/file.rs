@@ -37,7 +37,8 @@ pub fn hint_under_sudo(error: &io::Error) -> Option<String> {
     })
 }
 
-fn cannot(path: &Path, error: &io::Error) -> Failure {
+/// The failure to write a file, with what to do next.
+pub fn cannot(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(Code::Input, format!("cannot write `{}`: {error}", path.display()));
     if let Some(hint) = hint_under_sudo(error) {
         return failure.hint(hint);

@@ -10,6 +10,7 @@ use wakepath_report::escape;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::file;
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
@@ -139,19 +140,28 @@ impl Runtime {
 pub fn run(arguments: &PluginArguments, output: &Output) -> Result<ExitCode, Failure> {
     let runtime = arguments.runtime;
     let given = arguments.folder.clone();
-    let folder = given.unwrap_or_else(|| PathBuf::from(format!("./wakepath-{}", runtime.name())));
-    let shown = escape(folder.as_os_str().as_encoded_bytes());
+    let folder = given.unwrap_or_else(|| PathBuf::from(format!("wakepath-{}", runtime.name())));
+    let shown = shown(&folder);
     if fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some()) {
         let text = format!("`{shown}` is there, and not empty");
         let hint = format!("name another folder: wakepath plugin {} FOLDER", runtime.name());
         return Err(Failure::new(Code::Input, text).hint(hint));
     }
     for (path, bytes) in runtime.files().iter().chain(LICENCES) {
-        write(&folder, path, bytes)
-            .map_err(|error| Failure::new(Code::Input, format!("cannot write `{shown}/{path}`: {error}")))?;
+        write(&folder, path, bytes).map_err(|error| file::cannot(&folder.join(path), &error))?;
     }
     output.text(&format!("wrote {shown}\nnext: {}\n", runtime.next(&shown)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A folder as pip and Node take it for a path: a relative one begins with a dot, since else it would be the name of a package.
+fn shown(folder: &Path) -> String {
+    let text = escape(folder.as_os_str().as_encoded_bytes());
+    let begins_with_dots = folder.starts_with(".") || folder.starts_with("..");
+    match folder.is_absolute() || begins_with_dots {
+        true => text,
+        false => format!("./{text}"),
+    }
 }
 
 /// Writes a new file below the folder.
@@ -212,6 +222,21 @@ mod tests {
                 expected.insert(licence.into(), fs::read(sources.join(licence)).expect("a licence"));
             }
             assert!(files(&folder) == expected, "{runtime:?}: {:?}", expected.keys());
+        }
+    }
+
+    #[test]
+    fn a_relative_folder_is_shown_as_a_path_and_never_as_a_packages_name() {
+        for (folder, expected) in [
+            ("wp", "./wp"),
+            ("a/wp", "./a/wp"),
+            ("./wp", "./wp"),
+            (".wp", "./.wp"),
+            ("../wp", "../wp"),
+            ("/opt/wp", "/opt/wp"),
+            (".", "."),
+        ] {
+            assert_eq!(shown(Path::new(folder)), expected);
         }
     }
 

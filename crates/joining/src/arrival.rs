@@ -37,13 +37,13 @@ type Answered = (Stamp<Reference>, Stamp<Reference>);
 
 /// The exchanges on all connections, for many requests' arrival: each answering thread's answers, in time order.
 #[derive(Debug, Default)]
-pub struct Exchanges {
+pub(crate) struct Exchanges {
     by_thread: HashMap<ThreadIndex, Vec<Answered>>,
 }
 
 impl Exchanges {
     /// All exchanges in a graph.
-    pub fn new(graph: &Graph) -> Self {
+    fn new(graph: &Graph) -> Self {
         let mut by_thread: HashMap<_, Vec<_>> = HashMap::new();
         for exchange in graph.exchanges() {
             by_thread.entry(exchange.thread).or_default().push((exchange.answered, exchange.asked));
@@ -73,9 +73,13 @@ impl Exchanges {
 }
 
 impl Joined<'_> {
+    pub(crate) fn exchanges(&self) -> &Exchanges {
+        self.exchanges.get_or_init(|| Exchanges::new(&self.recorded.graph))
+    }
+
     /// The arrival of a request whose answer this thread sent; `None` unless a single exchange fits, and the request waited.
     pub fn arrival(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Arrival> {
-        let at = self.arrived(request, thread, &Exchanges::new(&self.recorded.graph))?;
+        let at = self.arrived(request, thread)?;
         let (from, to) = self.times(request);
         let waited = from.since(at);
         let is_long = waited >= MIN_WAIT_NS && waited >= to.since(at) / 20;
@@ -83,18 +87,13 @@ impl Joined<'_> {
     }
 
     /// The time at which a request's first data came, if this thread sent its answer; `None` unless a single exchange fits.
-    pub fn arrived(
-        &self,
-        request: RequestIndex,
-        thread: ThreadIndex,
-        exchanges: &Exchanges,
-    ) -> Option<Stamp<Reference>> {
+    pub fn arrived(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Stamp<Reference>> {
         let (from, to) = self.times(request);
         // A longer span's answer may be a twentieth of its length away.
         let near = LATE_NS.max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
         let (first, last) = (to.minus(2 * near + NEAR_NS), to.plus(2 * near + NEAR_NS));
-        let around = exchanges.answered(thread, first, last);
+        let around = self.exchanges().answered(thread, first, last);
         let fits = around.iter().filter(|(answered, asked)| *asked <= from && from <= *answered);
         let mut fits: Vec<_> =
             fits.map(|(answered, asked)| (answered.ns().abs_diff(to.ns()), *asked)).collect();

@@ -3,12 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
 use wakepath_clock::{Reference, Stamp, Wall};
 use wakepath_goroutines::GoroutineIndex;
 use wakepath_loaded::Recorded;
 use wakepath_spans::{ContextPiece, RequestIndex, SpanIndex, Stint, Turns, Work, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::arrival::Exchanges;
 use crate::begun::SpanGoroutines;
 use crate::connection::Connections;
 use crate::contexts::Contexts;
@@ -40,6 +43,8 @@ pub struct Joined<'r> {
     pub goroutine_work: Work<GoroutineIndex, Reference>,
     /// The threads found by connection and time.
     pub connections: Connections,
+    /// Found once it is needed.
+    pub(crate) exchanges: OnceLock<Exchanges>,
 }
 
 /// Joins a recording with spans.
@@ -84,6 +89,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         goroutines,
         goroutine_work,
         connections,
+        exchanges: OnceLock::new(),
     })
 }
 

@@ -26,7 +26,7 @@ mod tasks;
 #[allow(missing_docs, clippy::missing_panics_doc, reason = "for tests")]
 pub mod testing;
 
-pub use arrival::{Arrival, Exchanges};
+pub use arrival::Arrival;
 pub use begun::{SpanGoroutines, goroutines};
 pub use blame::{Blame, BlockedBy, BlockedByMissing, Blocker, Piece, blame};
 pub use connection::Connections;

@@ -17,7 +17,6 @@ mod jobs;
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
@@ -29,7 +28,6 @@ use wakepath_event::{Call, Context, WaitEnd};
 use wakepath_spans::{Ready, RequestIndex, SpanIndex, WorksFor};
 use wakepath_wait_graph::{StateInterval, ThreadIndex, ThreadState};
 
-use crate::arrival::Exchanges;
 use crate::hand_over::InServices;
 use crate::join::Joined;
 use crate::model::{JoinedBy, Worked};
@@ -71,8 +69,7 @@ pub fn task_path(
     let Window { thread, from, to } = window;
     let in_services = InServices { joined };
     let (tiles, followed) = (Tiles::default(), HashMap::new());
-    let exchanges = OnceCell::new();
-    let mut walk = Walk { joined, hand_overs: &in_services, timeouts, tiles, followed, exchanges };
+    let mut walk = Walk { joined, hand_overs: &in_services, timeouts, tiles, followed };
     let place = Place { from, to, parent: None, depth: 0, via: Via::Window, rule: None };
     match Turns::of(joined, request, thread) {
         Some(turns) if turns.has_gaps(joined, window) => walk.task(request, &turns, place),
@@ -244,7 +241,6 @@ struct Walk<'a, 'r> {
     tiles: Tiles,
     /// The time over which each request was followed last: no request explains itself.
     followed: HashMap<RequestIndex, (Stamp<Reference>, Stamp<Reference>)>,
-    exchanges: OnceCell<Exchanges>,
 }
 
 impl Walk<'_, '_> {

@@ -16,6 +16,7 @@ A loop whose callbacks cannot be followed shows no span at all, rather than anot
 import asyncio
 import contextvars
 import functools
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import opentelemetry.context as otel
@@ -116,12 +117,13 @@ def _names(function):
 
 def _follow_pools(variable):
     """Jobs in pools of threads: work for the span of who handed them over."""
-    submit, call_for, current = ThreadPoolExecutor.submit, _record.call_for, variable.get
+    submit, call_for, current, modules = ThreadPoolExecutor.submit, _record.call_for, variable.get, sys.modules
 
     @functools.wraps(submit)
     def submit_followed(self, *arguments, **options):
         context = current(None)
-        if context and arguments:
+        # Greenlets share a thread: the others would show this span too.
+        if context and arguments and "gevent" not in modules:
             return submit(self, call_for, context, *arguments, **options)
         return submit(self, *arguments, **options)
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_joining::{Arrival, Blame, Exchanges, InLoop, path_handed_over, task_path};
+use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -173,11 +173,10 @@ pub struct FromArrival {
 
 /// Orders requests by the time since their data came.
 pub fn from_arrival(joined: &Joined<'_>, requests: &[RequestIndex]) -> FromArrival {
-    let exchanges = Exchanges::new(&joined.recorded.graph);
     let lasted = |&request: &RequestIndex| {
         let (from, to) = joined.times(request);
         let arrived = match worker(joined, request) {
-            Ok(Worker::Thread(thread)) => joined.arrived(request, thread, &exchanges),
+            Ok(Worker::Thread(thread)) => joined.arrived(request, thread),
             _ => None,
         };
         (request, to.since(arrived.unwrap_or(from)), arrived.is_some())

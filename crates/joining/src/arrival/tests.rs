@@ -1,6 +1,5 @@
 //! The arrival of requests before their spans.
 
-use super::Exchanges;
 use crate::testing::{made, scaled};
 
 /// A server with a thread, which answers data from 500 µs at 6,100 µs, and data from 700 µs at 8,000 µs. Times in units of 100 µs.
@@ -121,7 +120,7 @@ fn the_arrival_of_a_request_that_did_not_wait_is_known_too() {
         let spans = format!("service shop\na/a {from}..6000000 server tid=10");
         let made = made(&scaled(100_000, SERVER), &spans);
         let (joined, thread) = (made.joined(), made.thread("one"));
-        let found = joined.arrived(made.request("a/a"), thread, &Exchanges::new(&joined.recorded.graph));
+        let found = joined.arrived(made.request("a/a"), thread);
         found.map(|at| at.ns() / 1_000)
     };
     assert_eq!(arrived(500_000), Some(500));
@@ -132,11 +131,11 @@ fn the_arrival_of_a_request_that_did_not_wait_is_known_too() {
 #[test]
 fn the_nearest_answer_within_the_time_is_found() {
     let made = made(&scaled(100_000, SERVER), "service shop\na/a 4100000..6000000 server tid=10");
-    let exchanges = Exchanges::new(&made.recorded.graph);
+    let joined = made.joined();
     // Answers at 6,100 and 8,000 us.
     let near = |us: u64, within: u64| {
         let at = wakepath_clock::Stamp::from_ns(us * 1000);
-        exchanges.answer_near(made.thread("one"), at, within * 1000).map(|at| at.ns() / 1000)
+        joined.exchanges().answer_near(made.thread("one"), at, within * 1000).map(|at| at.ns() / 1000)
     };
     assert_eq!([near(7_900, 2_000), near(6_200, 2_000)], [Some(8_000), Some(6_100)]);
     assert_eq!([near(7_900, 100), near(7_900, 99), near(8_100, 99)], [Some(8_000), None, None]);

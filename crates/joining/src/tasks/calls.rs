@@ -6,7 +6,6 @@ use wakepath_spans::{Kind, RequestIndex, SpanIndex};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::{MAX_DEPTH, MAX_SPANS, Place, Turns, Walk};
-use crate::arrival::Exchanges;
 use crate::connection::LATE_NS;
 
 impl Walk<'_, '_> {
@@ -48,8 +47,7 @@ impl Walk<'_, '_> {
     ) -> Option<Stamp<Reference>> {
         let graph = &self.joined.recorded.graph;
         let [own, other] = [thread, by].map(|thread| graph.thread(thread).tid().host());
-        let exchanges = self.exchanges.get_or_init(|| Exchanges::new(graph));
-        let near = exchanges.answer_near(by, ended, LATE_NS.max(ended.since(began) / 20));
+        let near = self.joined.exchanges().answer_near(by, ended, LATE_NS.max(ended.since(began) / 20));
         near.filter(|at| own == other && *at >= began)
     }
 

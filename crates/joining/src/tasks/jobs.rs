@@ -107,15 +107,10 @@ impl Walk<'_, '_> {
         let woke = |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).and_then(waker) == Some(by);
         let ends = graph.state_intervals(thread).overlapping(from, done).filter(woke).map(|wait| wait.to);
         let until = ends.take_while(|end| *end < done).last()?;
-        let is_idle = |wait: &StateInterval| {
-            is_blocked(wait) && {
-                let ended = graph.wait(wait);
-                ended.as_ref().and_then(condition).is_some() && ended.and_then(waker) == Some(thread)
-            }
-        };
         let intervals = graph.state_intervals(by);
         let back = (0..=intervals.find(from)).rev().take(MAX_INTERVALS);
-        let idle = back.filter_map(|index| intervals.get(index)).find(is_idle)?;
+        let idle =
+            back.filter_map(|index| intervals.get(index)).find(|wait| self.is_handed_a_job(wait, thread))?;
         let WorksFor::Span(span) = self.joined.works_for(thread, idle.to) else { return None };
         let other = traced.requests.containing(span);
         let is_open = self.joined.times(other).1 >= from;
@@ -136,15 +131,16 @@ impl Walk<'_, '_> {
             graph.threads().filter(|(_, other)| other.tgid().is_some() && other.tgid() == own.tgid());
         let woken = others.filter_map(|(index, _)| {
             let mut waits = graph.state_intervals(index).overlapping(turn.from, until);
-            let is_woken = |wait: &StateInterval| {
-                is_blocked(wait) && wait.to < until && {
-                    let ended = graph.wait(wait);
-                    ended.as_ref().and_then(condition).is_some() && ended.and_then(waker) == Some(thread)
-                }
-            };
-            Some((index, waits.find(is_woken)?))
+            let woken = waits.find(|wait| wait.to < until && self.is_handed_a_job(wait, thread));
+            Some((index, woken?))
         });
         woken.collect()
+    }
+
+    /// Whether the loop's thread ended an interval, a wait at a futex, as it does for a job.
+    fn is_handed_a_job(&self, interval: &StateInterval, thread: ThreadIndex) -> bool {
+        let wait = self.joined.recorded.graph.wait(interval).filter(|_| is_blocked(interval));
+        wait.is_some_and(|wait| condition(&wait).is_some() && waker(wait) == Some(thread))
     }
 
     /// The time at which a worker, woken for a job from its wait `idle`, had done the job. `None` if the job was not done as the loop called
