@@ -3,8 +3,8 @@
 
 `wait` waits for its own timer of 200 ms. Meanwhile the loop's ticker runs each 50 ms, other clients get `ping`, and with an argument
 `busy` also `crunch`, which computes for 60 ms from 170 ms on: then `wait` is blocked by it for some 30 ms. `locked` waits for an
-asyncio.Lock, which `hold` has over its own timer. Prints the program's own clock: for each request a line NAME FROM TO, in ns since
-1970.
+asyncio.Lock, which `hold` has over its own timer. Prints the program's own clock: for each request a line NAME FROM TO TURNED LEFT,
+in ns since 1970: its work, and the loop's use with its span's own time.
 """
 
 import asyncio
@@ -40,8 +40,7 @@ async def serve(reader, writer):
             while time.monotonic() < until:
                 pass
         ended = time.time_ns()
-    # It has the loop from before its span until its span has ended.
-    times.append((name, turned, time.time_ns()) if name == "crunch" else (name, began, ended))
+    times.append((name, began, ended, turned, time.time_ns()))
     writer.write(b"done\n")
     writer.close()
 
@@ -95,5 +94,5 @@ async def main():
 
 
 asyncio.run(main())
-for name, began, ended in times:
-    print(name, began, ended)
+for line in times:
+    print(*line)
