@@ -89,6 +89,16 @@ incidents: program ## plant incidents of known cause and size, ask as a newcomer
 	{ cat lab/incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
 	  cat target/incidents.md; } >lab/results/incidents.md; cat target/incidents.md; exit $$code
 
+.PHONY: questions
+questions: program ## plant causes in requests to services of Python, Node, Java and Go, and ask: writes lab/results/questions.md (root)
+	@packaging/setup plugins || echo "services whose packages are missing are not asked about"
+	@packaging/questions
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	@$(AS_ROOT) target/release/wakepath-truth questions >target/questions.md; code=$$?; \
+	commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat lab/questions/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make questions\`."; echo; \
+	  cat target/questions.md; } >lab/results/questions.md; cat target/questions.md; exit $$code
+
 .PHONY: cost
 cost: program workloads ## the cost of recording that is printed, beside runs of loads alone and recorded: writes lab/results/cost.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-pub use check::{Checked, IncidentVerdict, check};
+pub use check::{Checked, Expected, IncidentVerdict, check};
 pub use run::{Answer, ask};
 pub use script::Incident;
 pub use sums::{is_right, sums};
-pub use twin::TwinVerdict;
+pub use twin::{TwinVerdict, judge as judge_twin};
 
 /// The largest error in a size, as a share of the planted size.
 pub const MAX_ERROR: f64 = 0.1;

@@ -24,6 +24,7 @@ pub mod kernel_threads;
 mod made;
 pub mod noise;
 pub mod pair;
+pub mod questions;
 pub mod requests;
 pub mod runner;
 pub mod states;
