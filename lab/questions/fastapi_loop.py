@@ -36,7 +36,7 @@
 # cause: a coroutine calls another service, which sleeps for 450 ms, beside a ticker of other requests
 # send: 0 /call, 50 /ping, 100 /ping, 150 /ping, 200 /ping, 250 /ping, 300 /ping, 350 /ping, 400 /ping
 # asked: /call
-# twin: 0 /call?ms=1, 0 /ping, 100 /ping
+# twin: 0 /call?ms=1, 100 /ping, 150 /ping
 # size: 450 ms
 # who: shop GET /sleepy
 # twin-never: GET /ping

@@ -3,8 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Tid};
 use wakepath_wait_graph::{
-    Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
-    Waker,
+    Graph, Occupant, StateInterval, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp, Waker,
 };
 
 use crate::early_end::{EarlyEnd, may_go_on, timed_out};
@@ -150,7 +149,7 @@ impl EarlyWait {
     ) -> Option<EndingWait> {
         let Self { thread, index, end, to, nested } = self;
         *joint = JoinedWaits::at(graph, thread, index, to, ticks, *joint);
-        (*joint)?.ending_wait(graph, graph.state_intervals(thread), index, end, nested)
+        (*joint)?.ending_wait(graph, thread, index, end, nested)
     }
 }
 
@@ -372,7 +371,7 @@ impl JoinedWaits {
     fn ending_wait(
         self,
         graph: &Graph,
-        intervals: StateIntervals<'_>,
+        thread: ThreadIndex,
         index: usize,
         end: EarlyEnd,
         nested: bool,
@@ -385,14 +384,52 @@ impl JoinedWaits {
             None => return None,
         };
         let trust = trust.doubtful_if(index < self.proved);
+        let intervals = graph.state_intervals(thread);
         let is_quiet = |slices| index >= self.quiet && self.slices >= slices;
         let in_slices = is_quiet(if nested { 1 } else { 2 });
         let interval = intervals.get(self.last).filter(|_| index < self.last)?;
         let wait = graph.wait(&interval)?;
+        let may_be = trust == Trust::Doubtful && end == EarlyEnd::TimeOut;
+        let slice = intervals.get(index).filter(|_| may_be);
+        let is_holder = slice.is_some_and(|slice| ran_meanwhile(graph, thread, &slice, (&interval, &wait)));
+        let trust = if is_holder { Trust::By(Rule::RanMeanwhile) } else { trust };
         // An event loop's single time-out is its own timer.
         let own_timer = end == EarlyEnd::TimeOut && !is_quiet(2) && is_event_loop(&wait);
         (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
     }
+}
+
+/// The least share of a slice for which the thread that ended the wait ran or was ready to run, %.
+const RAN_MEANWHILE: u64 = 95;
+/// A waiter that only asks the holder to hand over runs for less than this part of its slice.
+const ASKS: u64 = 32;
+
+/// Whether the thread that ended a thread's `last` wait in a futex ran all through an earlier `slice` of the wait. It may hold what the other
+/// one waits for with time-outs, as the holder of CPython's interpreter lock does: the waiter asks for it behind each time-out, and has it
+/// soon. A timer, and a thread that sleeps until it has work, do not run; a thread with work of its own runs between its waits.
+fn ran_meanwhile(
+    graph: &Graph,
+    thread: ThreadIndex,
+    slice: &StateInterval,
+    (last, wait): (&StateInterval, &Wait),
+) -> bool {
+    let process = |thread| graph.thread(thread).tgid();
+    let is_futex = wait.call.is_some_and(|call| call.number == Call::FUTEX);
+    let is_mate = |ender: &ThreadIndex| process(thread).is_some() && process(thread) == process(*ender);
+    let Some(ender) = ender_of(wait).filter(|ender| is_futex && is_mate(ender)) else { return false };
+    let length = slice.to.since(slice.from);
+    let in_state =
+        |thread, from: Stamp<Reference>, to: Stamp<Reference>, is: fn(&ThreadState) -> bool| -> u64 {
+            let intervals = graph.state_intervals(thread).overlapping(from, to);
+            let times = intervals.filter(|interval| is(&interval.state));
+            times.map(|interval| interval.to.min(to).since(interval.from.max(from))).sum()
+        };
+    let is_running: fn(&ThreadState) -> bool = |state| matches!(state, ThreadState::Running { .. });
+    let is_on_cpu: fn(&ThreadState) -> bool =
+        |state| matches!(state, ThreadState::Running { .. } | ThreadState::Runnable { .. });
+    last.to.since(last.from) <= length
+        && in_state(thread, slice.to, last.from, is_running) * ASKS < length
+        && in_state(ender, slice.from, slice.to, is_on_cpu) * 100 >= length * RAN_MEANWHILE
 }
 
 /// The thread that ended a wait.

@@ -15,10 +15,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_spans::{Kind, RequestIndex, WorksFor};
-use wakepath_wait_graph::{Graph, ThreadIndex};
+use wakepath_wait_graph::{Exchange, Graph, ThreadIndex};
 
-use crate::connection::{LATE_NS, NEAR_NS, is_clear};
+use crate::connection::{LATE_NS, NEAR_NS, is_called, is_clear};
 use crate::join::Joined;
+use crate::model::JoinedBy;
+use crate::tasks::{TAKES_UP_NS, is_loop_wait};
 
 /// The shortest reported wait, ns; and a twentieth of the time since the arrival.
 const MIN_WAIT_NS: u64 = 1_000_000;
@@ -33,7 +35,16 @@ pub struct Arrival {
 }
 
 /// When an answer was sent, and when its question came.
-type Answered = (Stamp<Reference>, Stamp<Reference>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Answered {
+    /// The answer's time.
+    pub answered: Stamp<Reference>,
+    /// The question's.
+    pub asked: Stamp<Reference>,
+}
+
+/// The most answers searched behind a time for requests that were open then.
+const MAX_OPEN: usize = 4096;
 
 /// The exchanges on all connections, for many requests' arrival: each answering thread's answers, in time order.
 #[derive(Debug, Default)]
@@ -45,8 +56,8 @@ impl Exchanges {
     /// All exchanges in a graph.
     fn new(graph: &Graph) -> Self {
         let mut by_thread: HashMap<_, Vec<_>> = HashMap::new();
-        for exchange in graph.exchanges() {
-            by_thread.entry(exchange.thread).or_default().push((exchange.answered, exchange.asked));
+        for Exchange { thread, answered, asked, .. } in graph.exchanges().filter(is_called) {
+            by_thread.entry(thread).or_default().push(Answered { answered, asked });
         }
         by_thread.values_mut().for_each(|all| all.sort_unstable());
         Self { by_thread }
@@ -60,15 +71,30 @@ impl Exchanges {
         within_ns: u64,
     ) -> Option<Stamp<Reference>> {
         let near = self.answered(thread, at.minus(within_ns), at.plus(within_ns));
-        near.iter().map(|(answered, _)| *answered).min_by_key(|answered| answered.ns().abs_diff(at.ns()))
+        near.iter().map(|it| it.answered).min_by_key(|answered| answered.ns().abs_diff(at.ns()))
+    }
+
+    /// A thread's other exchanges that were open in this time, at its end or before.
+    pub(crate) fn of_others(
+        &self,
+        thread: ThreadIndex,
+        own: Answered,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Vec<Answered> {
+        let all = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|it| it.answered < from);
+        let within = all.partition_point(|it| it.answered <= to);
+        let last = within.saturating_add(MAX_OPEN).min(all.len());
+        all[first..last].iter().filter(|it| **it != own && it.asked <= to).copied().collect()
     }
 
     /// A thread's exchanges answered in this time, the end included.
     fn answered(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> &[Answered] {
         let all = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
-        let first = all.partition_point(|(answered, _)| *answered < from);
+        let first = all.partition_point(|it| it.answered < from);
         let rest = &all[first..];
-        &rest[..rest.partition_point(|(answered, _)| *answered <= to)]
+        &rest[..rest.partition_point(|it| it.answered <= to)]
     }
 }
 
@@ -88,20 +114,24 @@ impl Joined<'_> {
 
     /// The time at which a request's first data came, if this thread sent its answer; `None` unless a single exchange fits.
     pub fn arrived(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Stamp<Reference>> {
+        self.exchange(request, thread).map(|own| own.asked)
+    }
+
+    /// A request's exchange, if this thread sent its answer; `None` unless a single one fits.
+    pub(crate) fn exchange(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Answered> {
         let (from, to) = self.times(request);
         // A longer span's answer may be a twentieth of its length away.
         let near = LATE_NS.max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
         let (first, last) = (to.minus(2 * near + NEAR_NS), to.plus(2 * near + NEAR_NS));
         let around = self.exchanges().answered(thread, first, last);
-        let fits = around.iter().filter(|(answered, asked)| *asked <= from && from <= *answered);
-        let mut fits: Vec<_> =
-            fits.map(|(answered, asked)| (answered.ns().abs_diff(to.ns()), *asked)).collect();
+        let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered);
+        let mut fits: Vec<_> = fits.map(|it| (it.answered.ns().abs_diff(to.ns()), it)).collect();
         fits.sort_unstable();
         let is_server = self.traced.root(request).kind == Kind::Server;
-        let &(gap, at) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;
+        let &(gap, own) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;
         let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap, *other, NEAR_NS));
-        is_single.then_some(at)
+        is_single.then_some(*own)
     }
 
     /// The requests for which a thread worked in this time.
@@ -112,9 +142,16 @@ impl Joined<'_> {
         to: Stamp<Reference>,
     ) -> Vec<(RequestIndex, u64)> {
         let mut sums: BTreeMap<RequestIndex, u64> = BTreeMap::new();
+        // A loop that was idle takes the data up at once; what was open before had nothing to do. The connections show no more.
+        let graph = &self.recorded.graph;
+        let before = graph.state_intervals(thread).overlapping(from.minus(TAKES_UP_NS), from.plus(1));
+        let idle = before.filter(|interval| is_loop_wait(graph, interval)).last().map(|wait| wait.from);
         for worked in self.work_of(thread, from, to) {
             let WorksFor::Span(span) = worked.works_for else { continue };
             let other = self.traced.requests.containing(span);
+            if worked.by == JoinedBy::Connection && idle.is_some_and(|idle| self.times(other).0 < idle) {
+                continue;
+            }
             *sums.entry(other).or_default() += worked.to.since(worked.from);
         }
         let mut sums: Vec<_> = sums.into_iter().collect();

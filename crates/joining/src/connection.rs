@@ -163,15 +163,20 @@ fn asked(
 fn ports(recorded: &Recorded) -> BTreeMap<Port, Vec<Exchange>> {
     let mut ports: BTreeMap<Port, Vec<Exchange>> = BTreeMap::new();
     for exchange in recorded.graph.exchanges() {
-        let end = Endpoint { protocol: exchange.flow.protocol, address: exchange.flow.target };
-        let by_ports = || Peer { own: exchange.flow.source, end, process: None }.called_us();
-        if exchange.opened.map_or_else(by_ports, |end| end == End::Other) {
+        if is_called(&exchange) {
             let host = recorded.graph.thread(exchange.thread).tid().host();
             ports.entry((host, exchange.flow.source.port())).or_default().push(exchange);
         }
     }
     ports.values_mut().for_each(|exchanges| exchanges.sort_by_key(by_answer));
     ports
+}
+
+/// Whether the other end called this one: it opened the connection, as far as that is known, else by the ports.
+pub(crate) fn is_called(exchange: &Exchange) -> bool {
+    let end = Endpoint { protocol: exchange.flow.protocol, address: exchange.flow.target };
+    let by_ports = || Peer { own: exchange.flow.source, end, process: None }.called_us();
+    exchange.opened.map_or_else(by_ports, |end| end == End::Other)
 }
 
 fn by_answer(exchange: &Exchange) -> (Stamp<Reference>, Stamp<Reference>, ThreadIndex) {

@@ -16,6 +16,9 @@ mod calls;
 mod jobs;
 #[cfg(test)]
 mod tests;
+mod unnoted;
+
+pub(crate) use unnoted::is_loop_wait;
 
 use std::collections::HashMap;
 
@@ -43,7 +46,7 @@ const MAX_GAP_NS: u64 = 10_000;
 
 /// The longest run, ns, between a loop's wait and the turn for which the wait ended: the loop takes its events up. Behind a longer wait it may run
 /// for a twentieth of the wait.
-const TAKES_UP_NS: u64 = 1_000_000;
+pub(crate) const TAKES_UP_NS: u64 = 1_000_000;
 
 /// The most by which a program's clock puts a turn too early, ns.
 const COARSE_NS: u64 = 1_000_000;
@@ -124,6 +127,8 @@ struct Turns {
     thread: ThreadIndex,
     /// The time from which the turns are complete.
     since: Stamp<Reference>,
+    /// This time is the request's beginning.
+    is_whole: bool,
     /// Ordered by beginning.
     turns: Vec<Turned>,
 }
@@ -145,7 +150,8 @@ impl Turns {
             let noted = traced.spans.span(span).turns.as_ref().filter(|noted| noted.tids.is_none())?;
             (places.thread(recorded, traced, span) == Some(thread)).then_some(noted)
         };
-        let mut since = places.stamp(traced, of_request.root, own(of_request.root)?.since);
+        let begun = places.stamp(traced, of_request.root, own(of_request.root)?.since);
+        let mut since = begun;
         let mut turns = Vec::new();
         for &span in of_request.spans.iter().take(MAX_SPANS) {
             let Some(noted) = own(span) else { continue };
@@ -163,7 +169,8 @@ impl Turns {
         }
         turns.iter_mut().for_each(|turn| turn.from = begin(joined, thread, turn));
         turns.sort_by_key(|turn| (turn.from, turn.to));
-        Some(Self { thread, since, turns })
+        let is_whole = since == begun && since <= joined.times(request).0;
+        Some(Self { thread, since, is_whole, turns })
     }
 
     /// Whether the thread waited between two turns in this time, or ran long for something else.
@@ -249,7 +256,11 @@ impl Walk<'_, '_> {
         let mut at = place.from;
         if at < turns.since {
             let until = turns.since.min(place.to);
-            self.undecided(request, turns.thread, place.until(until));
+            match turns.is_whole {
+                // It had not begun: its data had not come, or nobody had taken it up.
+                true => self.looked(request, turns.thread, place.until(until)),
+                false => self.undecided(request, turns.thread, place.until(until)),
+            }
             at = until;
         }
         for turn in &turns.turns {
@@ -273,46 +284,6 @@ impl Walk<'_, '_> {
             let ready = next.map_or(Ready::Unknown, |turn| later(turn.ready, turn.from.since(place.to)));
             self.gap(request, turns, place.since(at), ready);
         }
-    }
-
-    /// A request's time in a thread without noted turns: where the thread waits for a set, it is an event loop, and nothing shows the turns.
-    /// `None` for another thread, and for a loop without another request meanwhile: [`InLoop`].
-    fn without_turns(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<()> {
-        let Joined { recorded, traced, work, .. } = self.joined;
-        if is_noted(self.joined, request) {
-            return None;
-        }
-        let graph = &recorded.graph;
-        let is_loop = |interval: &StateInterval| {
-            let call = graph.wait(interval).and_then(|wait| wait.call);
-            is_blocked(interval) && call.is_some_and(|call| Call::EPOLLS.contains(&call.number))
-        };
-        let waits: Vec<_> =
-            graph.state_intervals(thread).overlapping(place.from, place.to).filter(is_loop).collect();
-        if waits.is_empty() {
-            return None;
-        }
-        let is_other = |span| {
-            let other = traced.requests.containing(span);
-            !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
-        };
-        let open = work.open(&thread, place.from, place.to);
-        let beside_others = open
-            .iter()
-            .filter_map(|(_, _, open)| *open)
-            .any(|(last, first)| is_other(last) || is_other(first));
-        if !beside_others {
-            return None;
-        }
-        let mut at = place.from;
-        for wait in waits {
-            let [from, to] = [wait.from, wait.to].map(|end| end.clamp(at, place.to));
-            self.thread(thread, place.since(at).until(from), Some(request));
-            self.undecided(request, thread, place.since(from).until(to));
-            at = to;
-        }
-        self.thread(thread, place.since(at), Some(request));
-        Some(())
     }
 
     /// The time between two turns; `ready` is the second turn's reason.
@@ -355,7 +326,9 @@ impl Walk<'_, '_> {
     /// The time at which the loop's thread wakes for a due timer: the kernel's time-out may be up to a millisecond later.
     fn woken(&self, thread: ThreadIndex, due: Stamp<Reference>, to: Stamp<Reference>) -> Stamp<Reference> {
         let mut at_due = self.joined.recorded.graph.state_intervals(thread).overlapping(due, due.plus(1));
-        at_due.find(|wait| is_blocked(wait) && wait.from < due).map_or(due, |wait| wait.to.clamp(due, to))
+        // In another wait it works for somebody.
+        let wait = at_due.find(|wait| wait.from < due && self.is_loop_wait(wait));
+        wait.map_or(due, |wait| wait.to.clamp(due, to))
     }
 
     /// The time up to which the loop's thread, in another request's turn, scheduled the next turn.
@@ -459,10 +432,7 @@ impl Walk<'_, '_> {
             WorksFor::None | WorksFor::Unknown => false,
         };
         let worked = self.joined.work_of(thread, end, to);
-        let behind = self.joined.recorded.graph.state_intervals(thread).overlapping(end, to);
-        let ran = behind.filter(|interval| matches!(interval.state, ThreadState::Running { .. }));
-        let ran: u64 = ran.map(|interval| interval.to.min(to).since(interval.from.max(end))).sum();
-        ran <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
+        self.ran_ns(thread, end, to) <= TAKES_UP_NS.max(end.since(from) / 20) && !worked.iter().any(is_other)
     }
 
     /// Adds a wait in a request's task, ended by code in `by`, as `rule` shows. Returns the place below it.

@@ -49,6 +49,7 @@ fn every_code_has_its_sentence() {
         Rule::LastCompletion,
         Rule::LastPacket,
         Rule::JoinedTimeouts,
+        Rule::RanMeanwhile,
         Rule::ResumedAfterSignal,
         Rule::PeriodicTick,
         Rule::ReadyDescriptor,

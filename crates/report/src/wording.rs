@@ -426,6 +426,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "joined_timeouts",
             "waits for one lock, or for one set of descriptors, that timed out count as one wait: the end of the last explains all",
         ),
+        Rule::RanMeanwhile => (
+            "ran_meanwhile",
+            "a thread of the process ran all the while that waits for one futex timed out, and ended the last: they count as one wait for it",
+        ),
         Rule::ResumedAfterSignal => (
             "resumed_after_signal",
             "a signal of a timer or of its own process cut the wait short and its handler returned to the same call: both are one wait",

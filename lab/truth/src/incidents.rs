@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+pub(crate) use check::begins_with_year;
 pub use check::{Checked, Expected, IncidentVerdict, check};
 pub use run::{Answer, ask};
 pub use script::Incident;

@@ -140,3 +140,42 @@ fn the_nearest_answer_within_the_time_is_found() {
     assert_eq!([near(7_900, 2_000), near(6_200, 2_000)], [Some(8_000), Some(6_100)]);
     assert_eq!([near(7_900, 100), near(7_900, 99), near(8_100, 99)], [Some(8_000), None, None]);
 }
+
+/// A loop that waits until data come at 5,000 µs, or somewhat before.
+const LOOP: &str = "
+    host web3 realtime=0
+    flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
+    flow say_a 127.0.0.1:8080 > 127.0.0.1:40001
+    flow ask_b 127.0.0.1:40002 > 127.0.0.1:8080
+    flow say_b 127.0.0.1:8080 > 127.0.0.1:40002
+    thread one tid=10
+    0 c0 idle started
+    0 c0 idle switch one
+    5 c0 one/net_rx in ask_b seq=1 len=9
+    10 c0 one switch idle blocked call=232:0x3
+    AWAKE c0 idle/timer waking one
+    AWAKE c0 idle switch one
+    50 c0 one/net_rx in ask_a seq=1 len=9
+    100 c0 one out say_a seq=1 len=9
+    200 c0 one out say_b seq=1 len=9
+    210 c0 one switch idle blocked call=232:0x3
+    210 c0 idle stopped
+";
+
+#[test]
+fn a_request_that_was_open_while_the_loop_was_idle_did_not_hold_up_another() {
+    // `b/b` is open all along: by the connections alone, the thread works for it until `a/a` begins.
+    let spans = "b/b 600000..20000000 server\na/a 8000000..10000000 server";
+    let found = |awake: &str| arrival_in(&LOOP.replace("AWAKE", awake), spans);
+    for awake in ["50", "41"] {
+        assert_eq!(found(awake), Some((5_000, Vec::new())), "{awake}");
+    }
+    // It was awake for a millisecond: it worked, perhaps for `b/b`.
+    assert_eq!(found("40"), Some((5_000, vec![("b/b".to_owned(), 3_000)])));
+    // `b/b` came as it awoke.
+    let came = LOOP.replace("    5 c0 one/net_rx in ask_b seq=1 len=9\n", "");
+    let came = came.replace("    50 c0", "    45 c0 one/net_rx in ask_b seq=1 len=9\n    50 c0");
+    let spans = spans.replace("600000..", "4600000..");
+    let found = arrival_in(&came.replace("AWAKE", "45"), &spans);
+    assert_eq!(found, Some((5_000, vec![("b/b".to_owned(), 3_000)])));
+}

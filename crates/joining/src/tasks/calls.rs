@@ -31,6 +31,7 @@ impl Walk<'_, '_> {
         let worked = below.since(began).until(ended);
         match Turns::of(self.joined, callee, by) {
             Some(turns) => self.task(callee, &turns, worked),
+            None if self.without_turns(callee, by, worked).is_some() => {}
             None => self.thread(by, worked, Some(callee)),
         }
         self.in_flight(callee, by, below.since(ended));

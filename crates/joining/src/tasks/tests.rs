@@ -8,6 +8,7 @@ use super::*;
 use crate::testing::{Made, made, scaled};
 
 mod jobs;
+mod unnoted;
 
 /// A request's path: each segment's end, thread, kind, basis, depth and request; `None` if its thread is no event loop.
 fn path(made: &Made, asked: &str) -> Option<String> {
@@ -139,6 +140,20 @@ fn a_loop_that_still_waits_for_its_timer_as_it_is_due_waits_for_it() {
 }
 
 #[test]
+fn a_timer_due_while_the_loop_sleeps_for_another_request_waits_for_that_request() {
+    // From 5000 to 7000 it does not wait for its set.
+    let asleep = machine().replace(
+        "500000000 c0 loop switch idle blocked call=232:0x3",
+        "500000000 c0 loop switch idle blocked call=230:0",
+    );
+    let other = span("b/b", (4000, 8900), &[(4000, 8800, "d0")]);
+    let made = made(&asleep, &format!("service s\n{}{other}", waiting("t300000000")));
+    let path = short(&path(&made, "a/a").expect("an event loop"));
+    assert!(path.starts_with("2000 loop running of a/a; 6000 loop timer noted of a/a; 7000 "), "{path}");
+    assert_eq!(short(&blockers(&made, "a/a")), "b/b 2800; ".replace("2800", "280000000"));
+}
+
+#[test]
 fn a_timer_due_before_the_last_turn_had_ended_was_no_wait() {
     let spans = [waiting("t900000000")];
     let path = told(&spans, "a/a");
@@ -169,6 +184,24 @@ fn a_request_that_came_later_explains_nothing_before_it_came() {
         "{}",
         told(&spans, "a/a")
     );
+}
+
+#[test]
+fn until_another_request_came_this_one_waits_for_who_sent_it() {
+    // `peer` ends the loop's wait at 7000, and `b/b` begins right behind.
+    let begun = |from| [waiting("s100000000"), span("b/b", (from, 8600), &[(from, 8600, "d0")])];
+    let path = told(&begun(7100), "a/a");
+    let expected = "2000 loop running of a/a; 7000 peer running next below 2; 7100 loop running noted below 1; 8000 loop running noted below 1 of b/b; ";
+    assert!(path.starts_with(expected), "{path}");
+    assert_eq!(blockers(&with(&begun(7100)), "a/a"), "b/b 650000000; ");
+    // The loop ran too long before it: nothing shows when it was taken up.
+    let path = told(&begun(7300), "a/a");
+    assert!(path.contains("7300 loop unknown ? below 1 of b/b"), "{path}");
+    // Turns of `b/b` are missing: it may have worked before.
+    let [own, other] = begun(7100);
+    let cut = other.replace("turns=", &format!("since={} turns=", wall(7101)));
+    let path = told(&[own, cut], "a/a");
+    assert!(path.contains("7101 loop unknown ? below 1 of b/b"), "{path}");
 }
 
 #[test]

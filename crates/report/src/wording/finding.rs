@@ -95,7 +95,7 @@ pub fn responsible(
         Responsible::Unrecorded => fixed("unrecorded", "a task switch was not recorded"),
         Responsible::StepUnrecorded => fixed("step_unrecorded", "a step of the goroutine was not recorded"),
         Responsible::LoopEvent => {
-            fixed("loop_event", "its event loop waited for several things, and nothing shows for which")
+            fixed("loop_event", "nothing shows for what it waited in its event loop")
         }
         Responsible::NotAlive => fixed("not_alive", "the thread was not alive"),
     };

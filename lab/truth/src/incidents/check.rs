@@ -227,7 +227,7 @@ pub(super) fn blocks(screen: &str) -> Vec<String> {
 }
 
 /// Whether a line begins with a date: `2026-11-24 02:19:51.358 to …`.
-fn begins_with_year(line: &str) -> bool {
+pub(crate) fn begins_with_year(line: &str) -> bool {
     line.split_once('-').is_some_and(|(year, _)| year.len() == 4 && year.bytes().all(|c| c.is_ascii_digit()))
 }
 

@@ -15,7 +15,7 @@ use wakepath_runner::ended;
 
 use super::head::{Program, Question, Service, Size};
 use super::send::{Sent, send, send_all};
-use crate::incidents::{Expected, IncidentVerdict, TwinVerdict, check, judge_twin};
+use crate::incidents::{Expected, IncidentVerdict, TwinVerdict, begins_with_year, check, judge_twin};
 use crate::runner::{TIMEOUT, make_empty, succeed};
 
 /// How the services run.
@@ -275,7 +275,7 @@ fn with_long_lines(screen: &str) -> String {
     let rest = &screen[paragraphs.join("\n\n").len()..];
     let long = paragraphs.iter().map(|part| {
         let lines = part.lines().fold(String::new(), |long, line| {
-            let begins = long.is_empty() || line.starts_with("or, if ") || line.starts_with("20");
+            let begins = long.is_empty() || line.starts_with("or, if ") || begins_with_year(line);
             format!(
                 "{long}{}{line}",
                 if long.is_empty() {
@@ -318,10 +318,10 @@ mod tests {
 
     #[test]
     fn lines_above_the_table_are_joined_up_to_the_time_and_the_other_reading() {
-        let screen = "its data had waited\nfor GET\n/hold\n\nGET /item took 3 ms: mostly\nrunning\nor, if none: x\ny\n2026-11-30 z\n\n share  time\n 1%  2 ms  a\n           b\n\nlost\n0\n";
+        let screen = "its data had waited\n20 ms for GET\n/hold\n\nGET /item took 3 ms: mostly\nrunning\nor, if none: x\ny\n2026-11-30 z\n\n share  time\n 1%  2 ms  a\n           b\n\nlost\n0\n";
         assert_eq!(
             with_long_lines(screen),
-            "its data had waited for GET /hold\n\nGET /item took 3 ms: mostly running\nor, if none: x y\n2026-11-30 z\n\n share  time\n 1%  2 ms  a\n           b\n\nlost\n0\n"
+            "its data had waited 20 ms for GET /hold\n\nGET /item took 3 ms: mostly running\nor, if none: x y\n2026-11-30 z\n\n share  time\n 1%  2 ms  a\n           b\n\nlost\n0\n"
         );
     }
 

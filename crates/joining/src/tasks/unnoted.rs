@@ -1,0 +1,205 @@
+//! A request's time in an event loop whose turns nobody noted: only the kernel shows something.
+//!
+//! ```text
+//! loop      a...|b..|...|a       `a`: data or an answer of this request; `b`: of another one; `.`: waits; `|`: something ended a wait
+//! path      a???????????aa       the last wait ended for this request's answer only if no other request was open
+//! ```
+//!
+//! The loop sends an answer right behind the wait that made the request ready. If another request was open then, its turn may have come between, and
+//! may be what made this one ready (a lock, a queue): nothing shows it.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Basis, Cause, Rule, Segment, SegmentKind, Window, as_single_wait};
+use wakepath_event::{Call, Context, WaitEnd};
+use wakepath_spans::{Kind, RequestIndex};
+use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, ThreadState};
+
+use super::{MAX_SPANS, Place, TAKES_UP_NS, Walk, is_blocked, is_noted};
+use crate::arrival::Answered;
+use crate::model::JoinedBy;
+
+/// The most intervals searched for the loop's wait before a request.
+const MAX_BEFORE: usize = 64;
+
+impl Walk<'_, '_> {
+    /// A request's time in a thread without noted turns: where the thread waits for a set, it is an event loop, and nothing notes the turns.
+    /// `None` for another thread, and for a loop without another request meanwhile: [`super::InLoop`].
+    pub(super) fn without_turns(
+        &mut self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        place: Place,
+    ) -> Option<()> {
+        if is_noted(self.joined, request) {
+            return None;
+        }
+        if self.joined.joined_by(request) == JoinedBy::Connection {
+            return self.by_connection(request, thread, place);
+        }
+        let super::Joined { traced, work, .. } = self.joined;
+        let waits = self.loop_waits(thread, place.from, place.to);
+        if waits.is_empty() {
+            return None;
+        }
+        let is_other = |span| {
+            let other = traced.requests.containing(span);
+            !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
+        };
+        let open = work.open(&thread, place.from, place.to);
+        let beside_others = open
+            .iter()
+            .filter_map(|(_, _, open)| *open)
+            .any(|(last, first)| is_other(last) || is_other(first));
+        if !beside_others {
+            return None;
+        }
+        let mut at = place.from;
+        for wait in waits {
+            let [from, to] = [wait.from, wait.to].map(|end| end.clamp(at, place.to));
+            self.thread(thread, place.since(at).until(from), Some(request));
+            self.undecided(request, thread, place.since(from).until(to));
+            at = to;
+        }
+        self.thread(thread, place.since(at), Some(request));
+        Some(())
+    }
+
+    /// A loop's waits for its set in this time.
+    fn loop_waits(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Vec<StateInterval> {
+        let all = self.joined.recorded.graph.state_intervals(thread).overlapping(from, to);
+        all.filter(|interval| self.is_loop_wait(interval)).collect()
+    }
+
+    pub(super) fn is_loop_wait(&self, interval: &StateInterval) -> bool {
+        is_loop_wait(&self.joined.recorded.graph, interval)
+    }
+
+    /// The time of a request whose thread sent its answer. `None` unless this thread also took the request up, as an event loop does, and
+    /// waited or answered another request meanwhile.
+    fn by_connection(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<()> {
+        if !self.is_loop(thread, place.from) {
+            return None;
+        }
+        let joined = self.joined;
+        // Two answers at about its end: either may be its own.
+        let unclear = Answered { asked: place.from, answered: place.to };
+        let own = joined.exchange(request, thread).unwrap_or(unclear);
+        let answered = own.answered.clamp(place.from, place.to);
+        let others = joined.exchanges().of_others(thread, own, place.from, answered);
+        let waits = self.loop_waits(thread, place.from, answered);
+        let other = others.iter().map(|other| other.answered).filter(|at| *at < answered).max();
+        let last = waits.last().copied();
+        let since = last.map(|last| last.to).max(other)?.clamp(place.from, place.to);
+        // Without a wait, another request may have had the loop from the beginning.
+        let first = waits.first().map_or(place.from, |wait| wait.from).clamp(place.from, since);
+        self.thread(thread, place.until(first), Some(request));
+        let gap = place.since(first).until(since);
+        let is_for_it = |last: &StateInterval| {
+            let is_open = others.iter().any(|other| other.asked <= last.to && last.to < other.answered);
+            let limit_ns = TAKES_UP_NS.max(since.since(first) / 20);
+            last.to == since && !is_open && self.ran_ns(thread, since, answered) <= limit_ns
+        };
+        match last.filter(is_for_it) {
+            Some(_) => self.ended(request, thread, gap, (&waits, &others)),
+            None => self.undecided_but_calls(request, thread, gap),
+        }
+        self.thread(thread, place.since(since), Some(request));
+        Some(())
+    }
+
+    /// Whether a thread waited in an event loop last before `at`.
+    fn is_loop(&self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
+        let intervals = self.joined.recorded.graph.state_intervals(thread);
+        let Some(last) = intervals.find_before(at) else { return false };
+        let before = (last.saturating_sub(MAX_BEFORE)..=last).rev().filter_map(|place| intervals.get(place));
+        before
+            .filter(is_blocked)
+            .find(|wait| wait.to <= at || self.is_loop_wait(wait))
+            .is_some_and(|wait| self.is_loop_wait(&wait))
+    }
+
+    /// For how long a thread ran in this time, ns.
+    pub(super) fn ran_ns(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> u64 {
+        let intervals = self.joined.recorded.graph.state_intervals(thread).overlapping(from, to);
+        let ran = intervals.filter(|interval| matches!(interval.state, ThreadState::Running { .. }));
+        ran.map(|interval| interval.to.min(to).since(interval.from.max(from))).sum()
+    }
+
+    /// A wait up to the end of the loop's last wait, behind which it sent the answer.
+    fn ended(
+        &mut self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        gap: Place,
+        (waits, others): (&[StateInterval], &[Answered]),
+    ) {
+        let graph = &self.joined.recorded.graph;
+        let rule = Rule::NextTurn;
+        let is_descriptor = |wait: &StateInterval| {
+            let call = graph.wait(wait).and_then(|wait| wait.call);
+            call.is_some_and(|call| matches!(call.ended_by(), WaitEnd::Ready(_)))
+        };
+        let window = Window { thread, from: gap.from, to: gap.to };
+        let path = as_single_wait(graph, window, self.timeouts, self.hand_overs, rule);
+        let is_timer = |segment: &Segment| segment.depth == 0 && segment.kind == SegmentKind::Timer;
+        match path {
+            Some(path) if waits.last().is_some_and(is_descriptor) || !path.segments.iter().any(is_timer) => {
+                self.add(path, gap, Some(request));
+            }
+            // A time-out is the request's timer. Before it there may have been an earlier turn: where the loop was busy, and where it waited
+            // for what came for no other request.
+            Some(_) => {
+                let limit_ns = TAKES_UP_NS.max(gap.to.since(gap.from) / 20);
+                let may_be_turn = |pair: &&[StateInterval]| {
+                    let [wait, next] = pair else { return false };
+                    next.from.since(wait.to) > limit_ns || (is_descriptor(wait) && !is_asked(wait, others))
+                };
+                let turn = waits.windows(2).filter(may_be_turn).last().map_or(gap.from, |pair| pair[1].from);
+                let turn = turn.clamp(gap.from, gap.to);
+                self.undecided_but_calls(request, thread, gap.until(turn));
+                let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
+                self.own(request, thread, gap.since(turn), kind, cause, Basis::Inferred(rule));
+            }
+            None => self.undecided_but_calls(request, thread, gap),
+        }
+    }
+
+    /// A wait of which nothing is known but the calls to other services that were open meanwhile.
+    fn undecided_but_calls(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) {
+        let traced = self.joined.traced;
+        let spans = traced.request(request).spans.iter().take(MAX_SPANS).copied();
+        let calls = spans.filter(|span| traced.spans.span(*span).kind == Kind::Client);
+        let mut calls: Vec<_> = calls.map(|span| self.joined.span_times(span)).collect();
+        calls.sort_unstable();
+        let mut at = place.from;
+        for (began, ended) in calls {
+            let [began, ended] = [began, ended].map(|end| end.clamp(at, place.to));
+            if began == ended {
+                continue;
+            }
+            self.undecided(request, thread, place.since(at).until(began));
+            let call = place.since(began).until(ended);
+            if !self.call(request, thread, call) {
+                self.undecided(request, thread, call);
+            }
+            at = ended;
+        }
+        self.undecided(request, thread, place.since(at));
+    }
+}
+
+/// Whether a thread waits for a set, as an event loop does.
+pub(crate) fn is_loop_wait(graph: &Graph, interval: &StateInterval) -> bool {
+    let call = graph.wait(interval).and_then(|wait| wait.call);
+    is_blocked(interval) && call.is_some_and(|call| Call::EPOLLS.contains(&call.number))
+}
+
+/// Whether a loop's wait ended for another request's data, or for the connection on which they came.
+fn is_asked(wait: &StateInterval, others: &[Answered]) -> bool {
+    others.iter().any(|other| wait.from <= other.asked && other.asked <= wait.to.plus(TAKES_UP_NS))
+}
