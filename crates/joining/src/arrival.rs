@@ -86,7 +86,7 @@ impl Exchanges {
         let first = all.partition_point(|it| it.answered < from);
         let within = all.partition_point(|it| it.answered <= to);
         let last = within.saturating_add(MAX_OPEN).min(all.len());
-        all[first..last].iter().filter(|it| **it != own && it.asked <= to).copied().collect()
+        all[first..last].iter().filter(|it| **it != own).copied().collect()
     }
 
     /// A thread's exchanges answered in this time, the end included.

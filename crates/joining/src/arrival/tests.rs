@@ -172,6 +172,11 @@ fn a_request_that_was_open_while_the_loop_was_idle_did_not_hold_up_another() {
     }
     // It was awake for a millisecond: it worked, perhaps for `b/b`.
     assert_eq!(found("40"), Some((5_000, vec![("b/b".to_owned(), 3_000)])));
+    // It noted its turn.
+    let noted = spans.replace("20000000 server", "20000000 server tid=10 turns=5000000..7000000");
+    let noted = noted.replace("10000000 server", "10000000 server tid=10 turns=8000000..10000000");
+    let found_noted = arrival_in(&LOOP.replace("AWAKE", "50"), &noted);
+    assert_eq!(found_noted, Some((5_000, vec![("b/b".to_owned(), 2_000)])));
     // `b/b` came as it awoke.
     let came = LOOP.replace("    5 c0 one/net_rx in ask_b seq=1 len=9\n", "");
     let came = came.replace("    50 c0", "    45 c0 one/net_rx in ask_b seq=1 len=9\n    50 c0");

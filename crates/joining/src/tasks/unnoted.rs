@@ -102,7 +102,7 @@ impl Walk<'_, '_> {
         let is_for_it = |last: &StateInterval| {
             let is_open = others.iter().any(|other| other.asked <= last.to && last.to < other.answered);
             let limit_ns = TAKES_UP_NS.max(since.since(first) / 20);
-            last.to == since && !is_open && self.ran_ns(thread, since, answered) <= limit_ns
+            !is_open && self.ran_ns(thread, since, answered) <= limit_ns
         };
         match last.filter(is_for_it) {
             Some(_) => self.ended(request, thread, gap, (&waits, &others)),
@@ -117,10 +117,7 @@ impl Walk<'_, '_> {
         let intervals = self.joined.recorded.graph.state_intervals(thread);
         let Some(last) = intervals.find_before(at) else { return false };
         let before = (last.saturating_sub(MAX_BEFORE)..=last).rev().filter_map(|place| intervals.get(place));
-        before
-            .filter(is_blocked)
-            .find(|wait| wait.to <= at || self.is_loop_wait(wait))
-            .is_some_and(|wait| self.is_loop_wait(&wait))
+        before.filter(is_blocked).next().is_some_and(|wait| self.is_loop_wait(&wait))
     }
 
     /// For how long a thread ran in this time, ns.

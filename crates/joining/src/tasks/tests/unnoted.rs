@@ -200,10 +200,12 @@ fn without_a_wait_the_loop_may_have_worked_for_whom_it_answered_before() {
 #[test]
 fn a_thread_that_waits_otherwise_before_its_request_is_no_loop() {
     // It waits in a futex until the request comes, and in a set within the request: for a call's answer.
-    let begin = BEGIN.replace(
-        "10 c0 loop switch idle blocked call=232:0x3",
-        "10 c0 loop switch idle blocked call=202:0x1000",
-    );
+    let waits = "
+        2 c0 loop switch idle blocked call=232:0x3
+        5 c0 idle/timer waking loop
+        5 c0 idle switch loop
+        10 c0 loop switch idle blocked call=202:0x1000";
+    let begin = BEGIN.replace("10 c0 loop switch idle blocked call=232:0x3", waits);
     let hosts = scaled(100_000, &format!("{begin}{BY_TIMER}{END}"));
     assert_eq!(path(&made(&hosts, &format!("service shop\n{SPAN}")), "a/a"), None);
 }
@@ -218,4 +220,19 @@ fn an_undecided_wait_within_a_clients_span_is_for_the_call() {
         "40 loop running of a/a; 150 loop unknown ? of a/a; 160 peer network ? below 1 of a/d; 280 peer running called below 1 of a/d; \
          290 peer network ? below 1 of a/d; 300 loop unknown ? of a/a; 310 loop running of a/a; "
     );
+}
+
+#[test]
+fn a_connection_that_the_loop_opened_itself_is_no_open_request() {
+    // Data came on it within the first run, and the loop sends again behind its answer.
+    let flows = "
+    flow call 127.0.0.1:50000 > 127.0.0.1:5432
+    flow back 127.0.0.1:5432 > 127.0.0.1:50000
+    thread loop";
+    let begin = BEGIN.replacen("\n    thread loop", flows, 1);
+    let begin =
+        begin.replace("40 c0 loop switch", "35 c0 loop/net_rx in back seq=1 len=9\n40 c0 loop switch");
+    let hosts = scaled(100_000, &format!("{begin}{BY_TIMER}308 c0 loop out call seq=1 len=9{END}"));
+    let path = path(&made(&hosts, &format!("service shop\n{SPAN}")), "a/a").expect("a loop");
+    assert!(short(&path).contains("300 loop timer next of a/a"), "{}", short(&path));
 }
