@@ -40,7 +40,7 @@
 # cause: two requests compute in Python: half of the time the other one has the interpreter's lock
 # send: 0 /burn, 100 /calculate
 # twin: 0 /burn?free=1, 100 /calculate
-# size: beyond 100 ms
+# size: body beyond 100 ms
 # who: GET /burn
 #
 # question: call

@@ -247,6 +247,7 @@ fn planted_ns(size: Size, sent: &[&Sent], asked: &Sent) -> Option<f64> {
         Size::Body => Some(asked.body? * 1e6),
         Size::OtherBody => sent.iter().find(|it| it.request != asked.request)?.body.map(|ms| ms * 1e6),
         Size::Beyond(least) => Some((asked.took_ns - least).max(0.0)),
+        Size::BodyBeyond(least) => Some((asked.body? * 1e6 - least).max(0.0)),
     }
 }
 
@@ -310,6 +311,7 @@ mod tests {
             (Size::OtherBody, 90.0),
             (Size::Beyond(100e6), 30.0),
             (Size::Beyond(200e6), 0.0),
+            (Size::BodyBeyond(100e6), 20.0),
         ] {
             assert_eq!(planted_ns(size, &all, &asked), Some(ms * 1e6), "{size:?}");
         }

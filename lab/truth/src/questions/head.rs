@@ -79,6 +79,8 @@ pub enum Size {
     OtherBody,
     /// The time for which the client waited beyond this, ns.
     Beyond(f64),
+    /// The number in the answer's body, ms, beyond this, ns.
+    BodyBeyond(f64),
 }
 
 impl Service {
@@ -203,9 +205,10 @@ fn size(value: &str) -> Result<Size> {
     Ok(match value {
         "body" => Size::Body,
         "other body" => Size::OtherBody,
-        _ => match value.strip_prefix("beyond ") {
-            Some(least) => Size::Beyond(ns(least)?),
-            None => Size::Fixed(ns(value)?),
+        _ => match (value.strip_prefix("body beyond "), value.strip_prefix("beyond ")) {
+            (Some(least), _) => Size::BodyBeyond(ns(least)?),
+            (None, Some(least)) => Size::Beyond(ns(least)?),
+            (None, None) => Size::Fixed(ns(value)?),
         },
     })
 }
@@ -243,6 +246,7 @@ mod tests {
     fn sizes_are_fixed_in_a_body_or_beyond_a_time() {
         assert_eq!(size("other body").unwrap(), Size::OtherBody);
         assert_eq!(size("beyond 5 ms").unwrap(), Size::Beyond(5e6));
+        assert_eq!(size("body beyond 5 ms").unwrap(), Size::BodyBeyond(5e6));
         assert!(size("5 s").is_err());
     }
 
