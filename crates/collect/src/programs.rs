@@ -496,6 +496,20 @@ mod tests {
     }
 
     #[test]
+    fn a_tracepoint_and_a_function_are_found_by_name_and_kind() {
+        let Ok(kernel) = libbpf::kernel_types() else {
+            return eprintln!(
+                "skipped: no kernel types here; would show that attach points are found in them"
+            );
+        };
+        assert!(has_tracepoint(&kernel, "sched_switch") && has_function(&kernel, "schedule"));
+        for (name, why) in [("of_no_kernel", "no such name"), ("task_struct", "a type"), ("a\0b", "no name")]
+        {
+            assert!(!has_tracepoint(&kernel, name) && !has_function(&kernel, name), "{why}");
+        }
+    }
+
+    #[test]
     fn a_helper_is_one_of_those_that_the_kernel_describes() {
         let Ok(kernel) = libbpf::kernel_types() else {
             return eprintln!(
