@@ -30,6 +30,7 @@ mod probes;
 mod programs;
 mod raw_records;
 mod refaults;
+mod relocation;
 mod rights;
 mod rings;
 mod sampling;

@@ -1,11 +1,12 @@
 //! libbpf calls for several sessions: finding and running programs, reading maps, errors.
 
+use std::ffi::CString;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Enum, Func, Typedef};
-use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, Object, Program, ProgramMut, libbpf_sys};
+use libbpf_rs::btf::types::Enum;
+use libbpf_rs::btf::{Btf, BtfKind};
+use libbpf_rs::{AsRawLibbpf, Iter, IterOpts, MapCore, MapFlags, Object, Program, ProgramMut, libbpf_sys};
 
 use crate::error::Error;
 
@@ -41,12 +42,22 @@ pub(crate) fn kernel_types() -> Result<Btf<'static>, Error> {
 
 /// Whether the kernel has a tracepoint with this name.
 pub(crate) fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
-    kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+    has(kernel, &format!("btf_trace_{name}"), BtfKind::Typedef)
 }
 
 /// Whether the kernel has a function with this name that BPF programs can name.
 pub(crate) fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
-    kernel.type_by_name::<Func<'_>>(name).is_some()
+    has(kernel, name, BtfKind::Func)
+}
+
+/// Whether a type with this kind and name exists. libbpf compares the names in this kind alone, and finds it behind an
+/// equal name in another.
+fn has(kernel: &Btf<'_>, name: &str, kind: BtfKind) -> bool {
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: a live object, and a NUL-terminated name.
+    unsafe {
+        libbpf_sys::btf__find_by_name_kind(kernel.as_libbpf_object().as_ptr(), name.as_ptr(), kind as u32) > 0
+    }
 }
 
 /// Whether the kernel has a BPF helper with this name (`BPF_FUNC_loop`).

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramAttachType, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
 use wakepath_functions::Runtime;
@@ -23,12 +23,11 @@ use crate::libbpf::{
 use crate::options::{Callers, Options, Stacks};
 use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
-use crate::sampling;
-use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
+use crate::skeleton::{self, WakepathSkel, WakepathSkelBuilder};
 use crate::skips::Skipped;
 use crate::sockets::OpenSocket;
-use crate::steal;
 use crate::unwind_rules::UnwindRules;
+use crate::{relocation, sampling, steal};
 
 /// The programs without which no wait can be explained.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
@@ -148,7 +147,8 @@ impl<'obj> Programs<'obj> {
     ) -> Result<Self, Error> {
         libbpf::silence();
         let kernel = libbpf::kernel_types()?;
-        let mut open = WakepathSkelBuilder::default().open(storage).map_err(load_error)?;
+        let builder = WakepathSkelBuilder::default();
+        let (mut open, _types) = relocation::open(builder, &kernel, skeleton::RELOCATED, storage)?;
 
         let mut missing = Vec::new();
         let go_way = if options.single_probes { Way::PerfEvents } else { Way::of(&kernel) };
@@ -492,6 +492,20 @@ mod tests {
             assert_eq!(unwinding(&options, true), (wanted, None), "{options:?}");
             let (unwinds, missing) = unwinding(&options, false);
             assert!(!unwinds && missing.is_some() == wanted, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_tracepoint_and_a_function_are_found_by_name_and_kind() {
+        let Ok(kernel) = libbpf::kernel_types() else {
+            return eprintln!(
+                "skipped: no kernel types here; would show that attach points are found in them"
+            );
+        };
+        assert!(has_tracepoint(&kernel, "sched_switch") && has_function(&kernel, "schedule"));
+        for (name, why) in [("of_no_kernel", "no such name"), ("task_struct", "a type"), ("a\0b", "no name")]
+        {
+            assert!(!has_tracepoint(&kernel, name) && !has_function(&kernel, name), "{why}");
         }
     }
 

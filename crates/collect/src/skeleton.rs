@@ -10,6 +10,9 @@
 
 include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));
 
+/// The names of the types that this object's relocations are against, a line each.
+pub const RELOCATED: &str = include_str!(concat!(env!("OUT_DIR"), "/wakepath.types"));
+
 /// The interface of `bpf/latency.bpf.c`.
 pub mod latency {
     include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
