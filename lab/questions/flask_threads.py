@@ -35,6 +35,7 @@
 # twin: 0 /sqlite-hold?free=1, 100 /sqlite-item
 # size: body
 # who: GET /sqlite-hold
+# short: sleeping until a timer
 #
 # question: interpreter-lock
 # cause: two requests compute in Python: half of the time the other one has the interpreter's lock

@@ -232,13 +232,13 @@ impl PathAnswer<'_> {
     }
 
     /// Whether the largest row is sleep between tries whose failures a recorder could have recorded: at least 3 sleeps, in a
-    /// recording by wakepath without `--failed-calls`, of a command or thread.
+    /// recording by wakepath without `--failed-calls`, of a command, a thread or a request's thread.
     pub fn lacks_failed_calls(&self) -> bool {
         const MIN_SLEEPS: u64 = 3;
         let Some(Finding { key: RowKey::Timer, row, .. }) = self.findings().rows.first() else {
             return false;
         };
-        let is_asked = matches!(self.question, Question::Command { .. } | Question::Thread);
+        let is_asked = !matches!(self.question, Question::Request { goroutine: true, .. });
         let recorder = self.recorded.format.as_ref().filter(|_| self.recorded.tracer.is_none());
         is_asked
             && row.waits() >= MIN_SLEEPS
@@ -339,7 +339,9 @@ mod tests {
         let query = PathQuery { subject: Subject::Tid(Tid(7)), ..PathQuery::default() };
         let Ok(Answer::Paths(answers)) = path(&recorded, &query) else { panic!("a path") };
         assert!(!answers[0].lacks_failed_calls(), "another tracer's");
-        let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine: false };
-        assert!(!lacks(&sleeps(3, 100), plain, Some(request)));
+        for goroutine in [false, true] {
+            let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine };
+            assert_eq!(lacks(&sleeps(3, 100), plain, Some(request)), !goroutine);
+        }
     }
 }

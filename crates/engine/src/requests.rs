@@ -22,8 +22,8 @@ pub use wakepath_joining::{
 };
 use wakepath_joining::{NoTimeOfDay, joined_by, noted_turns};
 pub use wakepath_spans::{
-    EXPLAINS, Kind, Operation, OperationIndex, Request, RequestIndex, Service, Span, SpanId, SpanIndex,
-    TraceId, read as read_spans,
+    EXPLAINS, Kind, Language, Operation, OperationIndex, Request, RequestIndex, Service, Span, SpanId,
+    SpanIndex, TraceId, read as read_spans,
 };
 
 pub use alone::{AloneAnswer, own_times_alone, requests_alone};

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Flow, HostIndex};
 use wakepath_loaded::{Endpoint, Peer, Recorded};
-use wakepath_spans::{Kind, RequestIndex, ServiceIndex, SpanIndex, Stint, Work, descends_from};
+use wakepath_spans::{Kind, Language, RequestIndex, ServiceIndex, SpanIndex, Stint, Work, descends_from};
 use wakepath_wait_graph::{End, Exchange, ThreadIndex};
 
 use crate::begun::SpanGoroutines;
@@ -148,7 +148,10 @@ fn asked(
             || contexts.thread(request).is_some()
             || goroutines.by_request(traced, request).is_some();
         let (from, to) = places.times(traced, root);
+        // A goroutine goes from thread to thread.
+        let has_thread = traced.spans.service(one.root).language != Some(Language::Go);
         if span.kind == Kind::Server
+            && has_thread
             && !is_known
             && from < to
             && let Some(host) = places.host(traced, root)

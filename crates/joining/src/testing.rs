@@ -16,8 +16,8 @@ use wakepath_event::{ClockId, Clocks, Cpu, Description, EventKind, HostIdentity,
 use wakepath_loaded::{Host, Recorded, Survey};
 use wakepath_scenario::{event, text};
 use wakepath_spans::{
-    Dropped, Kind, NotedTurns, Operation, OperationIndex, Ready, RequestIndex, Service, ServiceIndex, Span,
-    SpanId, SpanIndex, Spans, TraceId,
+    Dropped, Kind, Language, NotedTurns, Operation, OperationIndex, Ready, RequestIndex, Service,
+    ServiceIndex, Span, SpanId, SpanIndex, Spans, TraceId,
 };
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, ThreadIndex};
@@ -148,6 +148,7 @@ pub fn traced(text: &str, recordings: Vec<std::path::PathBuf>) -> Traced {
                 pid: option(more, "pid").map(number),
                 host: option(more, "host").map(Into::into),
                 recording: option(more, "recording").map(number),
+                language: option(more, "language").and_then(Language::named),
             }),
             [ids, "<", parent, time, more @ ..] => add(&mut spans, ids, Some(parent), time, more),
             [ids, time, more @ ..] => add(&mut spans, ids, None, time, more),

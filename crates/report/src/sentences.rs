@@ -78,8 +78,14 @@ fn every_code_has_its_sentence() {
     let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
     let qualities = qualities.map(wording::quality).map(|(code, words)| (code, words.to_owned()));
     section("qualities of clocks", qualities.to_vec());
-    let no_paths =
-        [NoPath::NoThread, NoPath::OtherHost, NoPath::NotRecorded(4711), NoPath::Outside, NoPath::Empty];
+    let no_paths = [
+        NoPath::NoThread,
+        NoPath::NoGoroutines,
+        NoPath::OtherHost,
+        NoPath::NotRecorded(4711),
+        NoPath::Outside,
+        NoPath::Empty,
+    ];
     section("requests without a path", no_paths.map(|why| (why.name(), wording::no_path(why))).to_vec());
     section(
         "classes of blocked time",

@@ -318,6 +318,9 @@ pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
 pub fn no_path(why: NoPath) -> String {
     match why {
         NoPath::NoThread => String::from("the thread that worked for it is not known"),
+        NoPath::NoGoroutines => {
+            String::from("it is a Go program's, whose goroutines were not recorded: no thread stands for it")
+        }
         NoPath::OtherHost => String::from("its spans name a host that was not recorded, or a container"),
         NoPath::NotRecorded(tid) => {
             format!("the thread in which its span began, {tid}, is not in the recording")

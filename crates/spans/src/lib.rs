@@ -29,6 +29,6 @@ pub use process::{descends_from, service_processes};
 pub use read::{Dropped, EXPLAINS, ReadError, Reader, read};
 pub use ready::Ready;
 pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
-pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};
+pub use span::{Kind, Language, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};
 pub use turns::{NotedTurns, Turn, Turns, TurnsOfSpan};
 pub use work::{Open, Stint, Work};

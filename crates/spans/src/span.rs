@@ -27,8 +27,42 @@ pub struct Service {
     pub pid: Option<u32>,
     /// `host.name` (in Jaeger's JSON also `hostname`), if present.
     pub host: Option<Box<str>>,
+    /// Its language, if present and known.
+    pub language: Option<Language>,
     /// The index of the recording that received the spans, if several are read: two hosts may have services with the same name.
     pub recording: Option<u16>,
+}
+
+/// A program's language: OpenTelemetry's `telemetry.sdk.language`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// C and C++.
+    Cpp,
+    /// Go: no thread works for a request, but goroutines.
+    Go,
+    /// Java, and other languages of its virtual machine.
+    Java,
+    /// JavaScript in Node.
+    Node,
+    /// Python.
+    Python,
+    /// Rust.
+    Rust,
+}
+
+impl Language {
+    /// The language with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "cpp" => Self::Cpp,
+            "go" => Self::Go,
+            "java" => Self::Java,
+            "nodejs" => Self::Node,
+            "python" => Self::Python,
+            "rust" => Self::Rust,
+            _ => return None,
+        })
+    }
 }
 
 /// A service's spans with the same name, which can be compared.

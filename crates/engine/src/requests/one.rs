@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, Window};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
+use wakepath_spans::{Language, OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::goroutine::{self, RequestGoroutine};
@@ -89,6 +89,8 @@ impl<'r> RequestPath<'r> {
 pub enum NoPath {
     /// The spans do not name the thread.
     NoThread,
+    /// It is a Go program's, and its goroutines were not recorded.
+    NoGoroutines,
     /// The spans name an unrecorded host.
     OtherHost,
     /// The recording has no thread with this number.
@@ -104,6 +106,7 @@ impl NoPath {
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoThread => "no_thread",
+            Self::NoGoroutines => "no_goroutines",
             Self::OtherHost => "other_host",
             Self::NotRecorded(_) => "not_recorded",
             Self::Outside => "outside",
@@ -125,6 +128,8 @@ pub enum Next {
     RecordAll,
     /// Look at the recorded time.
     Times,
+    /// Also record the goroutines.
+    RecordGoroutines,
     /// Get spans that name their thread.
     Thread,
 }
@@ -305,10 +310,17 @@ pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worke
         // No context is read there, and no goroutine seen: this reason comes first.
         _ if !is_recorded(joined, (from, to)) => Err(NoPath::Outside),
         _ if of_goroutine => Ok(Worker::Goroutine),
+        None if is_without_goroutines(joined, root) => Err(NoPath::NoGoroutines),
         None => Err(NoPath::NoThread),
         Some((tid, None)) => Err(NoPath::NotRecorded(tid)),
         Some((_, Some(thread))) => Ok(Worker::Thread(thread)),
     }
+}
+
+/// Whether a span is a Go program's, in a recording without its goroutines.
+fn is_without_goroutines(joined: &Joined<'_>, root: SpanIndex) -> bool {
+    let traced = joined.traced;
+    traced.spans.service(root).language == Some(Language::Go) && traced.spans.span(root).tid.is_none()
 }
 
 /// The next step for a request without a path.
@@ -332,6 +344,9 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
     let part = own.first().map(|first| traced.requests.containing(first.longest));
     if let Some(part) = part.filter(|part| *part != request && is_joined(*part)) {
         return Next::Part(part);
+    }
+    if is_without_goroutines(joined, root) {
+        return Next::RecordGoroutines;
     }
     let is_on_first = places.host(traced, root) == Some(HostIndex::default());
     match (traced.spans.service(root).pid, traced.spans.span(root).tid) {

@@ -81,6 +81,9 @@ fn a_request_without_a_path_has_the_first_reason_and_the_next_step_that_fits() {
         ("service s host=mail7\na/a 1000100..1000900 tid=10", "OtherHost, RecordHost"),
         ("service s host=mail7\na/a 1000100..1009900 tid=10", "OtherHost, RecordHost"),
         ("service s host=web3\na/a 1000100..1000900", "NoThread, Thread"),
+        ("service s host=web3 pid=11 language=go\na/a 1000100..1000900", "NoGoroutines, RecordGoroutines"),
+        ("service s host=web3 language=go\na/a 1000100..1000900 tid=10", "a"),
+        ("service s host=web3 language=go\ne/e 1000110..1000890", "g goroutine 7"),
         ("service s host=web3\na/a 1000100..1000900 tid=99", "NotRecorded(99), RecordAll"),
         // The process may be asked instead, if the first host has it.
         ("service s host=web3 pid=11\na/a 1000100..1000900", "NoThread, Process(11)"),

@@ -41,6 +41,7 @@ impl Display for WithoutPath {
             let comma = if place > 0 { ", " } else { "" };
             let words = match why {
                 NoPath::NoThread => "the thread is not known",
+                NoPath::NoGoroutines => "its goroutines were not recorded",
                 NoPath::OtherHost => "the spans name a host that was not recorded, or a container",
                 NoPath::NotRecorded(_) => "the thread was not recorded",
                 NoPath::Outside => "not all of the time was recorded",

@@ -70,6 +70,14 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
 }
 
 #[test]
+fn a_go_programs_request_has_no_thread_by_its_connection() {
+    for (language, expected) in [("python", "a/a:one"), ("go", "a/a:-"), ("klingon", "a/a:one")] {
+        let spans = format!("service shop language={language}\na/a 600000..6000000 server");
+        assert_eq!(threads(&made(&scaled(100_000, SERVER), &spans)), expected, "{language}");
+    }
+}
+
+#[test]
 fn a_request_belongs_to_a_thread_of_its_host_and_its_process() {
     let other = SERVER.replace("web3 realtime=0", "db1 realtime=100000000000");
     let both = format!("{SERVER}{other}");

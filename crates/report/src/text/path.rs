@@ -70,8 +70,9 @@ pub fn record_words(answer: &PathAnswer) -> Option<Vec<String>> {
         }
         _ => vec![String::from("-p"), answer.subject().tgid?.number().to_string()],
     };
-    let record = ["wakepath", "record", "--failed-calls"].map(String::from);
-    Some(record.into_iter().chain(target).collect())
+    let spans = matches!(answer.question, Question::Request { .. }).then_some("--otlp");
+    let record = ["wakepath", "record"].into_iter().chain(spans).chain(["--failed-calls"]).map(String::from);
+    Some(record.chain(target).collect())
 }
 
 /// The next question: the words behind `wakepath path` and the recording.

@@ -7,10 +7,12 @@ mod left_out;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use wakepath_engine::requests::{
-    Arrival, BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OperationAnswer,
-    OwnTime, RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer,
-    SaidAttribute, SaidService, SpanPart, StateSum, Traced, request_id,
+    Arrival, BlockedBy, Blocking, BlockingRequest, DiskAccesses, Language, Next, NoPath, Operation,
+    OperationAnswer, OwnTime, RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState,
+    RequestsAnswer, SaidAttribute, SaidService, SpanPart, StateSum, Traced, request_id,
 };
 use wakepath_findings::Certainty;
 
@@ -219,22 +221,46 @@ fn by_thread(
     let text = format!("trace {}, span {}. {how}", root.trace, root.id);
     behind.wrapped(0, Line::faint(text));
     let undecided = of_thread.undecided_in_loop_ns();
-    if let Some(next) = decides(undecided, window, traced.root(answer.request).turns.is_some()) {
+    let language = traced.spans.service(traced.request(answer.request).root).language;
+    if let Some(next) = decides(undecided, window, root.turns.is_some(), language) {
         behind.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     }
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }
 
 /// The step to know an event loop's reasons, where a large part is undecided.
-fn decides(undecided_ns: u64, window_ns: u64, has_turns: bool) -> Option<&'static str> {
+fn decides(
+    undecided_ns: u64,
+    window_ns: u64,
+    has_turns: bool,
+    language: Option<Language>,
+) -> Option<Cow<'static, str>> {
     let matters = undecided_ns > window_ns / MATTERS;
-    matters.then_some(match has_turns {
-        false => {
-            "install the plug-in for its runtime, which notes what its event loop waited for: docs/requests.md"
+    matters.then(|| match (has_turns, language) {
+        (false, _) => match language.and_then(plugin) {
+            Some(plugin) => format!("{plugin}, which notes what its event loop waited for").into(),
+            None => "install the plug-in for its runtime, which notes what its event loop waited for: docs/requests.md"
+                .into(),
+        },
+        (true, Some(Language::Node)) => {
+            "the plug-in's README lists what it leaves out; WAKEPATH_READY=all notes promises too".into()
         }
-        true => {
-            "the plug-in's README lists what it leaves out; under Node, WAKEPATH_READY=all notes promises too"
+        (true, Some(_)) => "the plug-in's README lists what it leaves out".into(),
+        (true, None) => {
+            "the plug-in's README lists what it leaves out; under Node, WAKEPATH_READY=all notes promises too".into()
         }
+    })
+}
+
+/// The command that writes a language's plug-in.
+fn plugin(language: Language) -> Option<&'static str> {
+    Some(match language {
+        Language::Cpp => "wakepath plugin c: the plug-in",
+        Language::Java => "wakepath plugin java: the plug-in",
+        Language::Node => "wakepath plugin node: the plug-in",
+        Language::Python => "wakepath plugin python: the plug-in",
+        Language::Rust => "wakepath plugin rust: the plug-in",
+        Language::Go => return None,
     })
 }
 
@@ -437,9 +463,19 @@ pub(crate) fn next_step(answer: &RequestAnswer) -> NextStep {
         Next::RecordAll => {
             NextStep::Run(["sudo", "wakepath", "record", "--otlp", "-a"].map(str::to_owned).into())
         }
-        Next::Thread => NextStep::Advice(String::from(
-            "write the thread on each span, as wakepath.tid: docs/requests.md says how",
-        )),
+        Next::RecordGoroutines => {
+            let words = ["sudo", "wakepath", "record", "--otlp", "-a", "--goroutines=all"];
+            NextStep::Run(words.map(str::to_owned).into())
+        }
+        Next::Thread => {
+            let root = traced.request(answer.request).root;
+            match traced.spans.service(root).language.and_then(plugin) {
+                Some(plugin) => NextStep::Advice(format!("{plugin}, whose spans name their threads")),
+                None => NextStep::Advice(String::from(
+                    "write the thread on each span, as wakepath.tid: docs/requests.md says how",
+                )),
+            }
+        }
     }
 }
 

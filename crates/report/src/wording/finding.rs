@@ -94,9 +94,7 @@ pub fn responsible(
         Responsible::Lost => fixed("lost", "records were lost"),
         Responsible::Unrecorded => fixed("unrecorded", "a task switch was not recorded"),
         Responsible::StepUnrecorded => fixed("step_unrecorded", "a step of the goroutine was not recorded"),
-        Responsible::LoopEvent => {
-            fixed("loop_event", "nothing shows for what it waited in its event loop")
-        }
+        Responsible::LoopEvent => fixed("loop_event", "nothing shows for what it waited in its event loop"),
         Responsible::NotAlive => fixed("not_alive", "the thread was not alive"),
     };
     (Some(code), name)

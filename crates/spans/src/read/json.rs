@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::ReadError;
 use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
-use crate::Service;
+use crate::{Language, Service};
 use jaeger::JaegerTrace;
 use scalar::Scalar;
 
@@ -249,6 +249,9 @@ fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
             "service.name" => service.name = text().unwrap_or_default(),
             "service.instance.id" => service.instance = text(),
             "host.name" => service.host = text(),
+            "telemetry.sdk.language" => {
+                service.language = text().and_then(|name: Box<str>| Language::named(&name));
+            }
             "process.pid" => service.pid = int_value.small(),
             _ => {}
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::{DecodeError, Message};
 
 use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
-use crate::{Kind, Service, SpanId, TraceId};
+use crate::{Kind, Language, Service, SpanId, TraceId};
 
 #[derive(Message)]
 struct TracesData {
@@ -136,6 +136,9 @@ fn service(resource: Resource) -> Result<Service, DecodeError> {
             b"service.name" => service.name = text().unwrap_or_default(),
             b"service.instance.id" => service.instance = text(),
             b"host.name" => service.host = text(),
+            b"telemetry.sdk.language" => {
+                service.language = text().and_then(|name: Box<str>| Language::named(&name));
+            }
             b"process.pid" => service.pid = number.and_then(|number| u32::try_from(number).ok()),
             _ => {}
         }

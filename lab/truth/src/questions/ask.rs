@@ -96,6 +96,8 @@ pub struct Places {
     pub packages: PathBuf,
 }
 
+/// The words of an answer by spans alone.
+const NO_THREAD: &str = "the thread that worked for it is not known";
 /// The longest time until a program listens.
 const START: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -224,7 +226,12 @@ fn judge(places: &Places, question: &Question, sent: &[Sent], folder: &Path) -> 
         planted: checked.planted,
         is_measured: checked.said.contains("measured") || basis == "measured",
         said: checked.said,
-        verdict: checked.verdict,
+        verdict: match checked.verdict {
+            IncidentVerdict::Wrong(_) if screen.contains(NO_THREAD) => {
+                IncidentVerdict::Undecided(NO_THREAD.to_owned())
+            }
+            verdict => verdict,
+        },
         ..Answered::default()
     };
     let twins = requests(true);

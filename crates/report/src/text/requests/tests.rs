@@ -138,6 +138,7 @@ fn a_request_without_a_path_leads_on_to_what_can_be_done() {
         (Next::Times, "wakepath info a.rec"),
         (Next::RecordHost, "record its host too, and give both recordings: docs/requests.md says how"),
         (Next::RecordAll, "sudo wakepath record --otlp -a"),
+        (Next::RecordGoroutines, "sudo wakepath record --otlp -a --goroutines=all"),
         (Next::Thread, "write the thread on each span, as wakepath.tid: docs/requests.md says how"),
     ] {
         answer.next = next;
@@ -246,10 +247,21 @@ fn requests_within_the_recording_need_no_word_about_another_time() {
 
 #[test]
 fn undecided_time_of_an_event_loop_has_a_next_step_from_a_twentieth_on() {
-    for has_turns in [false, true] {
-        assert_eq!(decides(0, 1000, has_turns), None);
-        assert_eq!(decides(50, 1000, has_turns), None);
+    let languages = [None, Some(Language::Python), Some(Language::Node), Some(Language::Go)];
+    for (has_turns, language) in languages.into_iter().flat_map(|it| [(false, it), (true, it)]) {
+        assert_eq!(decides(0, 1000, has_turns, language), None);
+        assert_eq!(decides(50, 1000, has_turns, language), None);
     }
-    assert!(decides(51, 1000, false).is_some_and(|next| next.starts_with("install the plug-in")));
-    assert!(decides(51, 1000, true).is_some_and(|next| next.contains("WAKEPATH_READY=all")));
+    let words = languages.map(|language| {
+        let [without, with] =
+            [false, true].map(|has_turns| decides(51, 1000, has_turns, language).expect("a step"));
+        let beginning = without.split(':').next().expect("words").to_owned();
+        (beginning, with.contains("WAKEPATH_READY=all"))
+    });
+    let install = "install the plug-in for its runtime, which notes what its event loop waited for";
+    let plugin = |language: &str| format!("wakepath plugin {language}");
+    assert_eq!(
+        words,
+        [(install.into(), true), (plugin("python"), false), (plugin("node"), true), (install.into(), false)]
+    );
 }
