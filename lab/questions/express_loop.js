@@ -47,7 +47,7 @@
 // question: full-pool
 // cause: a request's file waits for a free thread of libuv's pool, behind another request's jobs
 // send: 0 /hash, 50 /file
-// twin: 0 /hash?free=1, 50 /file
+// twin: 0 /hash?free=1, 10 /file
 // size: body
 // who: GET /hash
 //

@@ -27,7 +27,7 @@ use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::{Named, buffer, one_of, samples, size, time};
 use crate::starting::Starting;
-use crate::{collecting, path};
+use crate::{collecting, path, requests};
 
 /// Record this machine, and show where the time went
 ///
@@ -367,6 +367,11 @@ fn answer(
     if path != place.asked() {
         let text = format!("another recording took the name {asked}: this one is {}", path.display());
         output.complain("warning", &text);
+    }
+    // Who records spans asks about requests, and not about the machine.
+    let is_of_requests = arguments.otlp.is_some() && arguments.command.is_empty() && !arguments.json;
+    if is_of_requests && requests::answer_made(&input, &recorded, output)? {
+        return Ok(());
     }
     let beside = output.beside(&arguments.command);
     let (view, output) =

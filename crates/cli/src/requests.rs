@@ -124,6 +124,20 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     Ok(code)
 }
 
+/// Prints the requests in a new recording, if it has any. Returns whether it has.
+pub fn answer_made(input: &Input, recorded: &Recorded, output: &Output) -> Result<bool, Failure> {
+    let traced = traced(&input.recordings, &[]).map_err(spans_failure)?;
+    if traced.requests.requests.is_empty() {
+        return Ok(false);
+    }
+    let answer = requests(recorded, &traced, &RequestsQuery::default()).map_err(requests_failure)?;
+    let argument = input.argument();
+    output.answer(&answer, false, json::requests, |answer, layout| {
+        text::requests(answer, text::Source::Made(&argument), layout)
+    })?;
+    Ok(true)
+}
+
 /// Answers by spans and a recording.
 fn answer(
     arguments: &RequestsArguments,

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_spans::{Kind, RequestIndex, WorksFor};
+use wakepath_spans::{Kind, Language, RequestIndex, WorksFor};
 use wakepath_wait_graph::{Exchange, Graph, ThreadIndex};
 
 use crate::connection::{LATE_NS, NEAR_NS, is_called, is_clear};
@@ -42,6 +42,9 @@ pub(crate) struct Answered {
     /// The question's.
     pub asked: Stamp<Reference>,
 }
+
+/// JavaScript's spans begin at whole milliseconds, and last as long as they did, ns.
+const WHOLE_MS: u64 = 1_000_000;
 
 /// The most answers searched behind a time for requests that were open then.
 const MAX_OPEN: usize = 4096;
@@ -120,8 +123,10 @@ impl Joined<'_> {
     /// A request's exchange, if this thread sent its answer; `None` unless a single one fits.
     pub(crate) fn exchange(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Answered> {
         let (from, to) = self.times(request);
+        let language = self.traced.spans.service(self.traced.request(request).root).language;
+        let slack_ns = if language == Some(Language::Node) { WHOLE_MS } else { 0 };
         // A longer span's answer may be a twentieth of its length away.
-        let near = LATE_NS.max(to.since(from) / 20);
+        let near = (LATE_NS + slack_ns).max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
         let (first, last) = (to.minus(2 * near + NEAR_NS), to.plus(2 * near + NEAR_NS));
         let around = self.exchanges().answered(thread, first, last);

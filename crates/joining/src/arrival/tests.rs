@@ -93,6 +93,19 @@ fn a_long_spans_answer_may_be_a_twentieth_of_its_length_away() {
 }
 
 #[test]
+fn javascripts_spans_may_be_a_millisecond_off() {
+    // The answer comes at 6,100 µs.
+    let found = |language: &str, to: u64| {
+        let spans = format!("service web language={language}\na/a 3100000..{to} server tid=10");
+        let made = made(&scaled(100_000, SERVER), &spans);
+        made.joined().arrival(made.request("a/a"), made.thread("one")).is_some()
+    };
+    for (to, python, node) in [(5_100_000, true, true), (5_000_000, false, true), (4_000_000, false, false)] {
+        assert_eq!((found("python", to), found("nodejs", to)), (python, node), "{to}");
+    }
+}
+
+#[test]
 fn data_that_came_within_the_span_and_answers_before_it_are_other_requests() {
     // `b` came at 4,000 µs, and its answer lies nearer to the end of `a`; so does an answer before a short span.
     let later = SERVER
