@@ -75,12 +75,18 @@ function followRealtime() {
 // descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
 //
 // Promises and ticks run behind the callback that scheduled them, before the loop calls another. So while no span's turn ran
-// behind a root, the root is their reason. After a span's turn they may be its work or the root's: only noted reasons say which.
+// behind a root, the root is their reason. After a span's turn they may be its work or the root's: noted reasons say which. Without
+// these, they are the span's where all of the root is: it called a timer, an immediate or a job of the span, or the span began in it.
 const UNKNOWN = { letter: '-', at: 0 };
 // The last root's reason; the loop's idle time then (ms); and whether a span's turn ran since.
 let root = UNKNOWN;
 let idle = 0;
 let hasRun = false;
+// The kind of the last root; the trace that had the first turn behind it, and when; and whether all of the root is this trace's.
+let rootKind = 5;
+let first;
+let firstAt = 0;
+let isFirsts = false;
 // The running callback's reason, and its number.
 let reason = UNKNOWN;
 let callback = 0;
@@ -92,6 +98,8 @@ const IMMEDIATE = 2;
 const DESCRIPTOR = 3;
 const POOL = 4;
 const OTHER = 5;
+// Their resources are made for a single callback, by whom the callback is for. A socket may serve many.
+const MADE_FOR_ONE = new Set([TIMER, IMMEDIATE, POOL]);
 
 // By the names of their classes, in Node 18 to 24.
 const DESCRIPTORS = new Set([
@@ -137,18 +145,18 @@ function dueOf(timer) {
   return due > 0 ? { letter: 't', at: due } : UNKNOWN;
 }
 
-// A callback begins behind no other: notes its reason. `at` is the time if it was read.
+// A callback begins behind no other: notes its reason, and returns whether it is a root. `at` is the time if it was read.
 function arrive(asyncId, at) {
   const resource = executionAsyncResource();
   // Promises come most often.
   if (resource instanceof Promise) {
     reason = ALL ? markOf(asyncId) : inherited();
-    return;
+    return false;
   }
   const kind = kindOf(resource);
   if (kind === FOLLOWS) {
     reason = resource[READY] ?? inherited();
-    return;
+    return false;
   }
   if (kind === IMMEDIATE) reason = resource[READY] ?? UNKNOWN;
   else if (kind === TIMER) reason = dueOf(resource);
@@ -157,7 +165,10 @@ function arrive(asyncId, at) {
   root = reason;
   idle = nodeTiming.idleTime;
   hasRun = false;
+  rootKind = kind;
+  isFirsts = false;
   if (ALL) marks.clear();
+  return true;
 }
 
 // The reason for a callback that follows others, if none was noted.
@@ -192,7 +203,9 @@ function markOf(asyncId) {
 function wordOf(next, at) {
   if (next.callback === callback) return UNKNOWN;
   if (turns) return { letter: 's', at };
-  return reason !== UNKNOWN && nodeTiming.idleTime === idle ? reason : UNKNOWN;
+  if (nodeTiming.idleTime !== idle) return UNKNOWN;
+  if (reason !== UNKNOWN) return reason;
+  return isFirsts && next.trace !== first ? { letter: 's', at: firstAt } : UNKNOWN;
 }
 
 function joins(turns, from) {
@@ -223,20 +236,27 @@ function open(turns) {
 }
 
 // Ends the current turn, and begins the next one.
-function turnTo(next, at) {
+function turnTo(next, at, isRoots) {
   if (turns) note(turns, word, since, at);
   if (next) {
     isJoined = joins(next, at);
     // A turn that goes on keeps its reason.
     if (!isJoined) word = wordOf(next, at);
-    begin(next, at);
+    begin(next, at, isRoots);
   } else {
     turns = undefined;
   }
 }
 
-function begin(next, at) {
+function begin(next, at, isRoots) {
   next.callback = callback;
+  if (!hasRun) {
+    first = next.trace;
+    firstAt = at;
+    isFirsts = !ALL && ((isRoots && MADE_FOR_ONE.has(rootKind)) || next.bornIn === callback);
+  } else if (!MADE_FOR_ONE.has(rootKind) && next.trace !== first) {
+    isFirsts = false;
+  }
   hasRun = true;
   turns = next;
   since = at;
@@ -267,11 +287,11 @@ function lookFirst(asyncId) {
     if (next && !turns && joins(next, at)) {
       // The turn goes on, and keeps its reason; whether this callback is a root is not known then.
       reason = UNKNOWN;
+      isFirsts &&= next.trace === first;
       isJoined = true;
       return begin(next, at);
     }
-    arrive(asyncId, at);
-    return turnTo(next, at);
+    return turnTo(next, at, arrive(asyncId, at));
   } catch {
     reason = UNKNOWN;
     return leave();
@@ -450,7 +470,7 @@ function wrap(tracer) {
       const trace = span.spanContext?.().traceId;
       // The span in turn here, if both belong to the same trace.
       const outer = turns?.trace === trace ? turns : undefined;
-      span[TURNS] = { times: [], words: [], dropped: undefined, isOver: false, begun: now(), callback, origin, trace, outer };
+      span[TURNS] = { times: [], words: [], dropped: undefined, isOver: false, begun: now(), callback, bornIn: callback, origin, trace, outer };
       wrapSpan(span);
     }
     return span;

@@ -246,6 +246,17 @@ const cases = {
     hasIfAll(ended.get('second'), 'd', at);
   },
 
+  async 'one timer outside resolves for two spans: the second may be the first one\'s work'() {
+    const wake = [];
+    const wait = (name) => within(name, () => new Promise((done) => wake.push(done)).then(() => busy(5)));
+    const both = [wait('first'), wait('second')];
+    const due = now() + 5;
+    await outside(() => new Promise((done) => setTimeout(() => { wake.forEach((one) => one()); done(); }, 5)));
+    await Promise.all(both);
+    has([longest(ended.get('first'))], 't', due);
+    hasIfAll(ended.get('second'), 't', due);
+  },
+
   async 'an answer by HTTP'() {
     const { port, close } = await server((_, response) => setTimeout(() => response.end('x'), 10), http.createServer);
     let at;
@@ -291,15 +302,62 @@ const cases = {
     assert.strictEqual(has(ended.get('x'), 'j', at).ns, 0);
   },
 
-  async 'another span resolves'() {
+  async 'another span resolves in its own callback: its work'() {
+    const jobs = [() => sleep(5), () => promisify(pbkdf2)('a', 'b', 1000, 10, 'sha1'), () => stat(__filename)];
+    jobs.push(async () => { await sleep(1); await new Promise((done) => setImmediate(done)); });
+    for (const job of jobs) {
+      let at;
+      const turns = await waits((wake) => within('other', async () => {
+        await job();
+        at = now();
+        wake();
+        busy(30);
+      }));
+      assert.ok(has([longest(turns)], 's', at).ns >= 30e6);
+    }
+  },
+
+  async 'another span resolves behind two that resolved each other: the first one\'s work'() {
+    let at;
+    let wakeMiddle;
+    const middle = within('middle', () => new Promise((done) => (wakeMiddle = done)).then(() => busy(10)));
+    const turns = await waits((wake) => {
+      const last = middle.then(() => wake());
+      return within('other', async () => {
+        await sleep(5);
+        at = now();
+        wakeMiddle();
+      }).then(() => last);
+    });
+    assert.ok(has([longest(turns)], 's', ALL ? at + 10 : at).ns >= 0);
+  },
+
+  async 'another span resolves in a socket\'s callback: perhaps its work'() {
+    const pool = await pooled();
     let at;
     const turns = await waits((wake) => within('other', async () => {
-      await sleep(5);
+      await new Promise((done) => pool.ask(done));
       at = now();
       wake();
       busy(30);
     }));
+    pool.close();
     hasIfAll(turns, 's', at);
+  },
+
+  async 'another span resolves as it begins in a callback: its work, unless a third one ran'() {
+    for (const isAlone of [true, false]) {
+      const pool = await pooled();
+      let at;
+      const turns = await waits((wake) => new Promise((done) => pool.ask(() => {
+        within('other', async () => { at = now(); wake(); busy(30); });
+        if (!isAlone) within('third', () => busy(1));
+        done();
+      })));
+      pool.close();
+      if (isAlone) has([longest(turns)], 's', at);
+      else hasIfAll(turns, 's', at);
+    }
   },
 
   async 'a promise resolved long ago: from the await'() {
