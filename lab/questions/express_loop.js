@@ -6,6 +6,7 @@
 // twin: 0 /report?free=1, 100 /ping
 // size: 300 ms
 // who: GET /report
+// short: its data had waited
 //
 // question: regular-expression
 // cause: a request waits for the event loop while another one's regular expression backtracks
@@ -13,6 +14,7 @@
 // twin: 0 /backtrack?free=1, 30 /ping
 // size: beyond 5 ms
 // who: GET /backtrack
+// short: its data had waited
 //
 // question: own-timer
 // cause: a request awaits its own timer of 300 ms

@@ -128,14 +128,15 @@ impl Joined<'_> {
         // A longer span's answer may be a twentieth of its length away.
         let near = (LATE_NS + slack_ns).max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
-        let (first, last) = (to.minus(2 * near + NEAR_NS), to.plus(2 * near + NEAR_NS));
+        let around_ns = 2 * near + NEAR_NS + slack_ns;
+        let (first, last) = (to.minus(around_ns), to.plus(around_ns));
         let around = self.exchanges().answered(thread, first, last);
         let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered);
         let mut fits: Vec<_> = fits.map(|it| (it.answered.ns().abs_diff(to.ns()), it)).collect();
         fits.sort_unstable();
         let is_server = self.traced.root(request).kind == Kind::Server;
         let &(gap, own) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;
-        let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap, *other, NEAR_NS));
+        let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap, *other, NEAR_NS + slack_ns));
         is_single.then_some(*own)
     }
 
