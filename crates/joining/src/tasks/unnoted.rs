@@ -116,8 +116,9 @@ impl Walk<'_, '_> {
     fn is_loop(&self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
         let intervals = self.joined.recorded.graph.state_intervals(thread);
         let Some(last) = intervals.find_before(at) else { return false };
-        let before = (last.saturating_sub(MAX_BEFORE)..=last).rev().filter_map(|place| intervals.get(place));
-        before.filter(is_blocked).next().is_some_and(|wait| self.is_loop_wait(&wait))
+        let mut before =
+            (last.saturating_sub(MAX_BEFORE)..=last).rev().filter_map(|place| intervals.get(place));
+        before.find(is_blocked).is_some_and(|wait| self.is_loop_wait(&wait))
     }
 
     /// For how long a thread ran in this time, ns.
@@ -156,7 +157,7 @@ impl Walk<'_, '_> {
                     let [wait, next] = pair else { return false };
                     next.from.since(wait.to) > limit_ns || (is_descriptor(wait) && !is_asked(wait, others))
                 };
-                let turn = waits.windows(2).filter(may_be_turn).last().map_or(gap.from, |pair| pair[1].from);
+                let turn = waits.windows(2).rfind(may_be_turn).map_or(gap.from, |pair| pair[1].from);
                 let turn = turn.clamp(gap.from, gap.to);
                 self.undecided_but_calls(request, thread, gap.until(turn));
                 let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });

@@ -281,23 +281,19 @@ fn with_long_lines(screen: &str) -> String {
         .take_while(|part| !part.lines().nth(1).is_some_and(|line| line.starts_with(' ')));
     let paragraphs: Vec<&str> = head.collect();
     let rest = &screen[paragraphs.join("\n\n").len()..];
-    let long = paragraphs.iter().map(|part| {
-        let lines = part.lines().fold(String::new(), |long, line| {
-            let begins = long.is_empty() || line.starts_with("or, if ") || begins_with_year(line);
-            format!(
-                "{long}{}{line}",
-                if long.is_empty() {
-                    ""
-                } else if begins {
-                    "\n"
-                } else {
-                    " "
-                }
-            )
-        });
-        lines
-    });
+    let long = paragraphs.iter().map(|part| part.lines().fold(String::new(), joined));
     long.collect::<Vec<_>>().join("\n\n") + rest
+}
+
+/// Lines with another one behind: as a line of its own where a new sentence begins.
+fn joined(long: String, line: &str) -> String {
+    let begins = line.starts_with("or, if ") || begins_with_year(line);
+    let between = match (long.is_empty(), begins) {
+        (true, _) => "",
+        (false, true) => "\n",
+        (false, false) => " ",
+    };
+    format!("{long}{between}{line}")
 }
 
 #[cfg(test)]
