@@ -10,6 +10,7 @@
 mod arrival;
 mod begun;
 mod blame;
+mod calls;
 mod connection;
 mod contexts;
 mod facts;
