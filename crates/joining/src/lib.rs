@@ -10,6 +10,7 @@
 mod arrival;
 mod begun;
 mod blame;
+mod called;
 mod calls;
 mod connection;
 mod contexts;
@@ -30,6 +31,7 @@ pub mod testing;
 pub use arrival::Arrival;
 pub use begun::{SpanGoroutines, goroutines};
 pub use blame::{Blame, BlockedBy, BlockedByMissing, Blocker, Piece, blame};
+pub use called::CalledRequest;
 pub use connection::Connections;
 pub use contexts::Contexts;
 pub use facts::{DiskAccesses, RequestState, StateSum};

@@ -118,7 +118,7 @@ pub(super) fn path_of<'r>(
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
     let of_goroutine = RequestGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
-    Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
+    Some(RequestPath::new(joined, request, answer, blame, Some(of_goroutine)))
 }
 
 /// The path over windows in goroutines' time; `None` without a path. `calls` knows the requests for which goroutines wait.

@@ -10,9 +10,11 @@ use wakepath_spans::{Language, OperationIndex, RequestIndex, SpanIndex, span_pat
 use wakepath_wait_graph::ThreadIndex;
 
 use super::goroutine::{self, RequestGoroutine};
+use super::headline::is_most;
 use super::span_time::times;
 use super::{
-    BlockedBy, BlockedByMissing, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime, StateSum, Traced,
+    BlockedBy, BlockedByMissing, CalledRequest, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime,
+    StateSum, Traced,
 };
 use crate::code_names::code_names;
 use crate::head::head;
@@ -56,6 +58,8 @@ pub struct RequestPath<'r> {
     pub blocked_by: Vec<BlockedBy>,
     /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
+    /// The requests that it called and for which it waited, each behind its caller.
+    pub called: Vec<CalledRequest>,
     /// The goroutine's facts, for a goroutine's path.
     pub goroutine: Option<RequestGoroutine>,
     /// Its time by state, the largest first: the sums add up to the window.
@@ -67,13 +71,22 @@ pub struct RequestPath<'r> {
 impl<'r> RequestPath<'r> {
     /// A request's path, around its `answer`.
     pub(super) fn new(
+        joined: &Joined<'r>,
+        request: RequestIndex,
         answer: PathAnswer<'r>,
         blame: Blame,
         goroutine: Option<RequestGoroutine>,
-        disk: Option<DiskAccesses>,
     ) -> Self {
         let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
-        Self { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
+        let called = joined.called(request, &answer.path);
+        let disk = joined.disk(request);
+        Self { answer, pieces, blocked_by, blocked_by_missing, called, goroutine, states, disk }
+    }
+
+    /// The innermost called request for which more than half of its time was waited.
+    pub fn called_most(&self) -> Option<&CalledRequest> {
+        let most = self.called.iter().filter(|one| is_most(one.total_ns, self.answer.window_ns()));
+        most.max_by_key(|one| one.depth)
     }
 
     /// The time in which its event loop waited, and nothing shows for what, ns.
@@ -397,7 +410,7 @@ fn path_of<'r>(
     if let Some(task) = task {
         let blame = joined.blame_task(request, &task);
         let answer = answer(recorded, task.path, question, names);
-        return RequestPath::new(answer, blame, None, joined.disk(request));
+        return RequestPath::new(joined, request, answer, blame, None);
     }
     let handed_over = path_handed_over(joined, request, times, algorithm, path);
     let is_handed_over = handed_over.is_some();
@@ -408,7 +421,7 @@ fn path_of<'r>(
         None => explain_with(recorded, algorithm, window, question, names, &in_loop),
     };
     let blame = joined.blame(request, &answer.path, is_handed_over);
-    RequestPath::new(answer, blame, None, joined.disk(request))
+    RequestPath::new(joined, request, answer, blame, None)
 }
 
 pub(super) fn question(traced: &Traced, request: RequestIndex, goroutine: bool) -> Question {

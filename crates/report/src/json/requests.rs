@@ -1,6 +1,7 @@
 //! Requests, as JSON: `wakepath.requests/1`.
 
 mod alone;
+mod called;
 mod clock;
 mod group;
 mod headline;
@@ -25,6 +26,7 @@ use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::path::body;
 use super::write;
 use crate::escape::escape;
+use called::CalledJson;
 use clock::{SpanClockJson, span_clocks};
 use left_out::LeftOutJson;
 
@@ -131,6 +133,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
         spans: spans.collect(),
         left_out: LeftOutJson::new(traced),
         blocked_by,
+        called: path.iter().flat_map(|path| &path.called).map(|one| CalledJson::new(traced, one)).collect(),
         pieces: pieces.collect(),
         goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
         states,
@@ -179,6 +182,8 @@ struct OneJson<'a, F: Serialize, P: Serialize> {
     #[serde(flatten)]
     left_out: LeftOutJson,
     blocked_by: Vec<BlockedByJson<'a>>,
+    /// The requests that it called and for which its path waited, each behind its caller.
+    called: Vec<CalledJson<'a>>,
     /// The request for which each segment's thread worked: the pieces tile the path's window.
     pieces: Vec<PieceJson>,
     /// The states add up to the request's time.

@@ -24,8 +24,18 @@ const TEXT: usize = 17;
 
 /// The first screen.
 pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
+    path_below(headline(answer), answer, source, layout)
+}
+
+/// The first screen below this sentence.
+pub(super) fn path_below(
+    sentence: Line,
+    answer: &PathAnswer,
+    source: Source<'_>,
+    layout: Layout,
+) -> String {
     let mut screen = Screen::new(layout);
-    screen.wrapped(0, headline(answer));
+    screen.wrapped(0, sentence);
     if let Some(other) = time_outs::other_reading(answer) {
         screen.wrapped(0, other);
     }

@@ -1,6 +1,7 @@
 //! Requests, as text: each operation's latencies, and the reasons for a request's time.
 
 mod alone;
+mod called;
 mod clock;
 mod group;
 mod left_out;
@@ -16,8 +17,8 @@ use wakepath_engine::requests::{
 };
 use wakepath_findings::Certainty;
 
-use super::headline::headline;
-use super::{Source, footer, goroutine, part, path, seconds, when, when_anywhere};
+use super::path::path_below;
+use super::{Source, footer, goroutine, part, seconds, when, when_anywhere};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{bytes, count, duration, rough_share, share};
@@ -133,7 +134,7 @@ pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layou
 pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
     match answer.headline() {
         RequestHeadline::Blocked(first) => blocked(answer, &BlockedLine::new(&first, answer.traced)),
-        RequestHeadline::Path(path) => headline(&path.answer),
+        RequestHeadline::Path(path) => called::sentence(answer, path),
         RequestHeadline::Span(..) | RequestHeadline::Length => took(answer),
     }
 }
@@ -196,6 +197,7 @@ fn by_thread(
         }
         behind.blank();
     }
+    called::rows(&mut behind, answer, of_thread);
     if let Some(goroutine) = &of_thread.goroutine {
         for (ns, text) in goroutine::waits(goroutine, |request| {
             format!("{}, request {}", operation_name(traced.operation(request)), request_id(traced, request))
@@ -225,7 +227,8 @@ fn by_thread(
     if let Some(next) = decides(undecided, window, root.turns.is_some(), language) {
         behind.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     }
-    before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
+    let path = path_below(called::sentence(answer, of_thread), &of_thread.answer, source, layout);
+    before.into_text() + &path + &behind.into_text()
 }
 
 /// The step to know an event loop's reasons, where a large part is undecided.
