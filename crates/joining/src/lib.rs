@@ -19,6 +19,7 @@ mod hand_over;
 mod join;
 mod model;
 mod noted;
+mod operations;
 mod places;
 mod process;
 mod readings;
