@@ -1,9 +1,9 @@
 //! A request: the spans that its end waited for, and the path of its worker thread.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, Window};
+use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, WaitId, Window};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{Language, OperationIndex, RequestIndex, SpanIndex, span_path};
@@ -13,8 +13,8 @@ use super::goroutine::{self, RequestGoroutine};
 use super::headline::is_most;
 use super::span_time::times;
 use super::{
-    BlockedBy, BlockedByMissing, CalledRequest, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime,
-    StateSum, Traced,
+    BlockedBy, BlockedByMissing, BlockingRequest, CalledRequest, DiskAccesses, Joined, JoinedBy, Piece,
+    SpanClock, SpanTime, StateSum, Traced,
 };
 use crate::code_names::code_names;
 use crate::head::head;
@@ -81,6 +81,30 @@ impl<'r> RequestPath<'r> {
         let called = joined.called(request, &answer.path);
         let disk = joined.disk(request);
         Self { answer, pieces, blocked_by, blocked_by_missing, called, goroutine, states, disk }
+    }
+
+    /// The garbage collections for which it waited and which a blocking request had asked for, and their time on the path, ns.
+    pub fn collections_by(&self, blocker: RequestIndex) -> (usize, u64) {
+        let evidence = self.answer.evidence();
+        let collection = |mut parent: Option<WaitId>| loop {
+            let id = parent?;
+            if evidence.stacks.is_collection(id) {
+                return Some(id);
+            }
+            parent = evidence.wait(id)?.parent;
+        };
+        let (mut waits, mut ns) = (BTreeSet::new(), 0);
+        for piece in &self.pieces {
+            if piece.waits_for.last() != Some(&BlockingRequest::Request(blocker)) {
+                continue;
+            }
+            let Some(segment) = self.answer.path.segments.get(piece.segment) else { continue };
+            if let Some(wait) = collection(segment.parent) {
+                waits.insert(wait);
+                ns += piece.to.since(piece.from);
+            }
+        }
+        (waits.len(), ns)
     }
 
     /// The innermost called request for which more than half of its time was waited.

@@ -78,6 +78,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
             sampled: true,
             total_ns: blocked.total_ns,
             through: blocked.through.iter().map(|&(of, ns)| ThroughJson::new(traced, of, ns)).collect(),
+            collection_ns: path.map_or(0, |path| path.collections_by(blocked.request).1),
         }
     });
     let by_missing = path.iter().flat_map(|path| &path.blocked_by_missing);
@@ -95,6 +96,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
             sampled: blocked.sampled,
             total_ns: blocked.total_ns,
             through: Vec::new(),
+            collection_ns: 0,
         }
     });
     let mut blocked_by: Vec<_> = blocked_by.chain(by_missing).collect();
@@ -286,6 +288,8 @@ struct BlockedByJson<'a> {
     total_ns: u64,
     /// The requests that waited for it, and for which the explained request waited.
     through: Vec<ThroughJson>,
+    /// Of the sum, the time in garbage collections that it asked for.
+    collection_ns: u64,
 }
 
 #[derive(Serialize)]
