@@ -108,7 +108,7 @@ pub enum RowKey {
     /// In a call's time: a thread in the caller's own process or its descendants that ended the caller's wait, by
     /// its name, and the way it did so.
     Thread(Comm, EndedBy),
-    /// Own threads waited for garbage collections that a runtime's thread ran among its other work.
+    /// Own threads waited for garbage collections by a runtime's thread with other work too.
     Collection,
     /// A kernel thread without a disk behind it.
     KernelThread(Comm),

@@ -1,6 +1,6 @@
 //! Calls of other services: a park within a call is a wait for the called request.
 //!
-//! The answer comes through a descriptor. The caller reads it, or the goroutine that reads the connection for all hands it over:
+//! The answer comes through a descriptor. The caller reads it, or the connection's own reader hands it over:
 //!
 //! ```text
 //! caller    ==ccccccccc1==    within its client's span
@@ -19,10 +19,9 @@ use crate::path::{Follow, GoWait, Task, Walk, last_thread};
 use crate::states::{Park, ParkEnd, State};
 use crate::{Goroutine, GoroutineIndex};
 
-/// Requests that goroutines make of other services.
+/// Goroutines' calls to other services.
 pub trait Calls {
-    /// The call in which a goroutine was in all this time, if `reader` may have read its answer: another goroutine that works for another
-    /// request has not.
+    /// A goroutine's call, open all this time, if `reader` may have read its answer: no goroutine with another request.
     fn call(
         &self,
         caller: GoroutineIndex,
@@ -73,12 +72,12 @@ pub enum Callee {
 /// An answer, read from a descriptor.
 struct Answer {
     at: Stamp<Reference>,
-    /// The goroutine that read it for the caller.
+    /// Its reader, if not the caller.
     reader: Option<GoroutineIndex>,
 }
 
 impl Walk<'_> {
-    /// Replaces a park up to `to` by the called request, if it was a wait for one. Returns whether it was.
+    /// Replaces a park up to `to` by the called request, if the goroutine waited for a call. Returns whether it did.
     pub(crate) fn called(
         &mut self,
         follow: &Follow,
@@ -147,7 +146,7 @@ impl Walk<'_> {
         if self.begins(&follow) { Task::Goroutine(follow) } else { Task::InFlight(follow) }
     }
 
-    /// The answer that ended a park at `end`, if it came through a descriptor.
+    /// The answer at a park's `end`, if it came through a descriptor.
     fn answer(&self, park: Park, end: Stamp<Reference>, reason: GoWait) -> Option<Answer> {
         match (park.end, reason) {
             (ParkEnd::Taken(_), GoWait::Descriptor) => Some(Answer { at: end, reader: None }),
@@ -159,12 +158,12 @@ impl Walk<'_> {
         }
     }
 
-    /// The time at which a goroutine that runs at `at` began to, if it had waited for a descriptor.
+    /// The time since which a goroutine runs at `at`, if it had waited for a descriptor.
     fn taken_up(&self, goroutine: &Goroutine, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let ran = goroutine.interval_after(at.minus(1));
         let run = goroutine.intervals.get(ran).filter(|run| matches!(run.state, State::Running(_)))?;
         let Some(before) = ran.checked_sub(1) else {
-            // It had begun to wait before the recording: a goroutine that starts names its parent.
+            // It had begun to wait before the recording: a new goroutine names its parent.
             return goroutine.parent.is_none().then_some(run.from);
         };
         match goroutine.intervals[before].state {

@@ -1,8 +1,8 @@
-//! The requests that a request called, and the time for which its path waited for them.
+//! Called requests, and the time for which a request's path waited for them.
 //!
-//! A span of the caller is above the called request, so its times are known; the path shows whether the request waited meanwhile, and for whom:
-//! a part of the path counts if it lies within the called request's time and a thread of the process that answered it stands in it, or if it is a
-//! wait for the network.
+//! The caller's span is above the called request, so its times are known; the path shows whether the request waited meanwhile, and for whom:
+//! a part of the path counts if it lies within the called request's time and a thread of the answering process stands in it, or if it is a wait
+//! for the network.
 
 #[cfg(test)]
 mod tests;
@@ -19,20 +19,20 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::join::Joined;
 use crate::process::line;
 
-/// The most called requests that are sought in a path.
+/// The most called requests sought in a path.
 const MAX_CALLED: usize = 1024;
 
 /// The most waits above a segment.
 const MAX_WAITS: usize = 64;
 
-/// A request that another called, itself or through others.
+/// A called request: by the path's own request, or through others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CalledRequest {
     /// The called request.
     pub request: RequestIndex,
-    /// The request that called it.
+    /// Its caller.
     pub caller: RequestIndex,
-    /// The number of calls in between: 0 for a call of the path's own request.
+    /// The number of calls in between: 0 for the path's own request's call.
     pub depth: u32,
     /// The time for which the path waited for it, ns.
     pub total_ns: u64,
@@ -50,22 +50,21 @@ struct Sought {
     total_ns: u64,
 }
 
-/// The process of a called request.
+/// A called request's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
     /// This process.
     Process(Tid),
-    /// The path's own process: only a thread that works for the request shows it.
+    /// The path's own process: only a thread with the called request shows it.
     Own,
     /// A process with this number, or forked by it.
     Named(u32),
-    /// Not known: a packet that ends the wait shows enough.
+    /// Not known: a wait until a packet shows enough.
     Unknown,
 }
 
 impl Joined<'_> {
-    /// The requests that a request called and for which its path waited, by their calls: a caller comes before the requests that it called,
-    /// and the longest of several first.
+    /// A request's called requests for which its path waited, each behind its caller, the longest first.
     pub fn called(&self, request: RequestIndex, path: &Path) -> Vec<CalledRequest> {
         let own = self.recorded.graph.thread(path.window.thread).tgid();
         let mut sought = self.sought(request, own);
@@ -90,7 +89,7 @@ impl Joined<'_> {
         in_order(sought)
     }
 
-    /// The requests that a request called, and those that these called.
+    /// A request's called requests, and theirs.
     fn sought(&self, request: RequestIndex, own: Option<Tid>) -> Vec<Sought> {
         let Joined { traced, .. } = self;
         let mut found: Vec<Sought> = Vec::new();
@@ -174,7 +173,7 @@ impl Joined<'_> {
     }
 }
 
-/// Those that were waited for, each behind its caller.
+/// The awaited requests, each behind its caller.
 fn in_order(sought: Vec<Sought>) -> Vec<CalledRequest> {
     let mut by_caller: BTreeMap<RequestIndex, Vec<CalledRequest>> = BTreeMap::new();
     let mut first = Vec::new();

@@ -1,4 +1,4 @@
-//! Calls of other services: the request that a client's span made, and its worker.
+//! Calls to other services: a client's span, its request, and the request's worker.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ impl Joined<'_> {
         contexts.thread(request).or_else(named)
     }
 
-    /// A request's client span, open all this time, among those that are asked about; of several, the first to end behind it.
+    /// A request's client span, open all this time and accepted by `is_asked`: the first to end behind it.
     pub(crate) fn call_within(
         &self,
         request: RequestIndex,

@@ -3,7 +3,7 @@
 //! A server's span lies beside an exchange on a connection: its data came before the span began, and its answer was sent at about the span's
 //! end. The answering thread is taken for the request's worker. This is approximate: a service's spans belong to the processes at the port whose
 //! exchanges fit them best, each span to the exchange answered nearest to its end, and if two threads answered about equally near, neither is
-//! taken. A span that has its client's port belongs to an exchange on that connection.
+//! taken. A span with its client's port belongs to an exchange on this connection.
 
 #[cfg(test)]
 mod tests;

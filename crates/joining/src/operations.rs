@@ -1,4 +1,4 @@
-//! Operations that HotSpot's `VM Thread` runs for another thread while all threads stand still: a garbage collection, a dump.
+//! Operations by HotSpot's `VM Thread` for another thread, while all threads stand still: a garbage collection, a dump.
 //!
 //! ```text
 //! asker     aa|...........|aa    wakes the VM thread, and waits until it has run the operation
@@ -17,10 +17,10 @@ use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, Wak
 use crate::join::Joined;
 use crate::model::Worked;
 
-/// The most states of the VM thread searched for the beginning of its operation.
+/// The most VM thread's states searched for its operation's beginning.
 const MAX_BACK: usize = 1024;
 
-/// The most states of the asking thread searched for its wait.
+/// The most states searched for the asking thread's wait.
 const MAX_ON: usize = 64;
 
 /// An operation.
@@ -34,7 +34,7 @@ struct Operation {
 }
 
 impl Joined<'_> {
-    /// The work of HotSpot's VM thread between two times, at whose beginning it ran an operation for another thread; `None` for other threads.
+    /// The VM thread's work between two times, if it ran an operation for another thread at the first; `None` for other threads.
     pub(crate) fn operation_of(
         &self,
         thread: ThreadIndex,
@@ -52,7 +52,7 @@ impl Joined<'_> {
         Some(all)
     }
 
-    /// The operation that the VM thread runs at a time, if its asker waits for it.
+    /// The VM thread's operation at a time, if its asker waits for it.
     fn operation(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Operation> {
         let graph = &self.recorded.graph;
         (graph.thread(thread).name_at(at).bytes() == b"VM Thread").then_some(())?;
@@ -60,7 +60,7 @@ impl Joined<'_> {
         let now = intervals.find(at);
         let back = (0..=now).rev().take(MAX_BACK).filter_map(|place| intervals.get(place));
         let mut waits = back.filter(|interval| matches!(interval.state, ThreadState::Blocked(_)));
-        // Within an operation it sleeps until all threads have stopped, and waits for the threads that collect garbage.
+        // Within an operation it sleeps until all threads have stopped, and waits for its collectors.
         let woken = waits.find(|wait| !self.is_within(thread, wait))?;
         if woken.to > at {
             return None;
@@ -74,7 +74,7 @@ impl Joined<'_> {
         (process(asker) == process(thread)).then_some(Operation { asker, asked, done: wait.to })
     }
 
-    /// Whether a wait of the VM thread belongs to an operation.
+    /// Whether the VM thread's wait belongs to an operation.
     fn is_within(&self, thread: ThreadIndex, wait: &StateInterval) -> bool {
         let graph = &self.recorded.graph;
         let is_sleep = || {
@@ -88,7 +88,7 @@ impl Joined<'_> {
         self.waker(wait).map_or_else(is_sleep, by_collector)
     }
 
-    /// The thread that woke another by itself.
+    /// The thread behind a wake-up by its own code.
     fn waker(&self, wait: &StateInterval) -> Option<ThreadIndex> {
         match self.recorded.graph.wait(wait)?.end {
             Waker::Woken(WakeUp { current: Occupant::Thread(waker), context: Context::Task, .. }) => {
@@ -99,7 +99,7 @@ impl Joined<'_> {
     }
 }
 
-/// Whether HotSpot gives this name to threads that collect garbage at the VM thread's command.
+/// Whether HotSpot gives this name to collectors, which the VM thread commands.
 fn is_collector(name: Comm) -> bool {
     name.bytes().starts_with(b"GC Thread#")
 }

@@ -1,4 +1,4 @@
-//! Garbage collections that HotSpot's `VM Thread` runs itself: all of them under the serial collector, and parts of the others'.
+//! Garbage collections by HotSpot's `VM Thread` itself: all under the serial collector, and parts under others.
 //!
 //! This thread runs every operation for which all threads stop, so its name shows no collection. Its samples do: each operation is a class of its
 //! own in HotSpot's sources, `VM_GenCollectFull`, whose method `doit` runs it.
@@ -18,7 +18,7 @@ const THREAD: &[u8] = b"VM Thread";
 /// The library with its code.
 const LIBRARY: &[u8] = b"libjvm.so";
 
-/// The operations that collect garbage, in JDK 8 to 25, by the beginnings of their names; `VM_GC_HeapInspection` counts objects.
+/// The collecting operations in JDK 8 to 25, by the beginnings of their names; `VM_GC_HeapInspection` counts objects.
 const OPERATIONS: [&str; 12] = [
     "VM_GenCollect",
     "VM_CollectFor",
@@ -34,10 +34,10 @@ const OPERATIONS: [&str; 12] = [
     "VM_ShenandoahInit",
 ];
 
-/// The method that runs an operation.
+/// An operation's method.
 const METHOD: &str = "::doit()";
 
-/// The waits on a path that `VM Thread` ended, and in which it was sampled as it collected garbage.
+/// The waits on a path ended by `VM Thread`, with a sample meanwhile in which it collected garbage.
 pub(crate) fn collections(path: &Path, names: &mut CodeNames<'_>) -> BTreeSet<WaitId> {
     let ids = (0..).map(WaitId).zip(&path.waits);
     ids.filter(|(_, wait)| is_collection(wait, names)).map(|(id, _)| id).collect()

@@ -24,7 +24,7 @@ pub struct Stacks {
     segments: Vec<Option<StackId>>,
     stacks: Vec<Stack>,
     sites: Vec<Site>,
-    /// The path's waits for a garbage collection that a runtime's thread was sampled in.
+    /// The path's waits for a garbage collection, by samples.
     collections: BTreeSet<WaitId>,
 }
 
@@ -129,12 +129,12 @@ impl Stacks {
         self.stack(*self.segments.get(segment)?)
     }
 
-    /// Whether a wait on the path was for a garbage collection, run by the thread that ended it, as its samples show.
+    /// Whether a wait on the path was for a garbage collection, as its waker's samples show.
     pub fn is_collection(&self, wait: WaitId) -> bool {
         self.collections.contains(&wait)
     }
 
-    /// The same stacks, with waits that a test says were for a garbage collection.
+    /// The same stacks, with a test's waits for a garbage collection.
     #[must_use]
     pub fn with_collections(self, collections: impl IntoIterator<Item = WaitId>) -> Self {
         Self { collections: collections.into_iter().collect(), ..self }

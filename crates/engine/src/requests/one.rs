@@ -58,7 +58,7 @@ pub struct RequestPath<'r> {
     pub blocked_by: Vec<BlockedBy>,
     /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
-    /// The requests that it called and for which it waited, each behind its caller.
+    /// Its called requests for which it waited, each behind its caller.
     pub called: Vec<CalledRequest>,
     /// The goroutine's facts, for a goroutine's path.
     pub goroutine: Option<RequestGoroutine>,
@@ -83,7 +83,7 @@ impl<'r> RequestPath<'r> {
         Self { answer, pieces, blocked_by, blocked_by_missing, called, goroutine, states, disk }
     }
 
-    /// The garbage collections for which it waited and which a blocking request had asked for, and their time on the path, ns.
+    /// The number and the time, ns, on the path: garbage collections at a blocking request's call.
     pub fn collections_by(&self, blocker: RequestIndex) -> (usize, u64) {
         let evidence = self.answer.evidence();
         let collection = |mut parent: Option<WaitId>| loop {
@@ -107,7 +107,7 @@ impl<'r> RequestPath<'r> {
         (waits.len(), ns)
     }
 
-    /// The innermost called request for which more than half of its time was waited.
+    /// The innermost called request for which it waited more than half its time.
     pub fn called_most(&self) -> Option<&CalledRequest> {
         let most = self.called.iter().filter(|one| is_most(one.total_ns, self.answer.window_ns()));
         most.max_by_key(|one| one.depth)

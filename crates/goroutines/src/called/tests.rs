@@ -30,7 +30,7 @@ impl Calls for Open {
     }
 }
 
-/// A call between two columns of a request that `callee` has between two others.
+/// A call between two columns, and its request with `callee` between two others.
 fn open(drawn: &Drawn, columns: (usize, usize), callee: Callee, (from, to): (usize, usize)) -> Open {
     let called = Called { callee, from: stamp(from), to: stamp(to) };
     Open { caller: drawn.goroutine(0), columns, called, is_other: false }
@@ -68,7 +68,7 @@ fn a_reader_may_wait_for_the_connection_since_before_the_recording() {
         (3, 8),
         "00ntttt2nn110000",
     );
-    // A goroutine that started meanwhile waited for nothing.
+    // A new goroutine waited for nothing.
     check(
         "0 ==ccccccccc1====
          1<3 __________======
@@ -94,7 +94,7 @@ fn a_caller_may_read_its_answer_itself() {
 
 #[test]
 fn a_park_within_a_call_that_no_answer_ended_is_left_as_it_is() {
-    // A lock, another goroutine that had not read, a time-out, and a sleep.
+    // A lock, another goroutine without an answer, a time-out, and a sleep.
     for (caller, reader, expected) in [
         ("==lllllllll1====", "=iiiiiiiip======", "00nnnnnnnn110000"),
         ("==ccccccccc1====", "=sssssssst======", "00tttttttt110000"),

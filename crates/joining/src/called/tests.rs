@@ -4,8 +4,8 @@ use wakepath_critical_path::{Timeouts, Window, active_by};
 
 use crate::testing::{Made, made, scaled};
 
-/// `caller` runs until 200, waits for `callee` of another process until 800, for `mate` of its own process until 900, and runs until 1000.
-/// `callee` waits for `far` of a third process between 300 and 600. Times are in units of 1 µs.
+/// `caller` runs until 200, waits for `callee` (another process) until 800, for `mate` (its own process) until 900, and runs until 1000.
+/// `callee` waits for `far` (a third process) between 300 and 600. Times are in units of 1 µs.
 const HOSTS: &str = "host web3 realtime=1000000000
     thread caller tid=10
     thread mate tid=11 tgid=10
@@ -45,7 +45,7 @@ fn machine(spans: &str) -> Made {
     made(&scaled(1000, HOSTS), &format!("service s pid=10\n{own}{spans}"))
 }
 
-/// The requests that `a/a` called: each with its depth, caller and time in µs.
+/// The called requests on `a/a`'s path: each with its depth, caller and time in µs.
 fn told(spans: &str) -> String {
     let made = machine(spans);
     let (joined, request) = (made.joined(), made.request("a/a"));
@@ -53,8 +53,8 @@ fn told(spans: &str) -> String {
     let window = Window { thread: made.thread("caller"), from, to };
     let path = active_by(&joined.recorded.graph, window, Timeouts::AsTheyAre);
     let called = joined.called(request, &path).into_iter().map(|one| {
-        let of = made.root(one.caller);
-        format!("{} by {of} depth {} {}; ", made.root(one.request), one.depth, one.total_ns / 1000)
+        let caller = made.root(one.caller);
+        format!("{} by {caller} depth {} {}; ", made.root(one.request), one.depth, one.total_ns / 1000)
     });
     called.collect()
 }
@@ -73,12 +73,12 @@ fn the_time_in_a_called_request_counts_while_its_process_is_awaited() {
     assert_eq!(called((250, 780), "tid=20"), "a/d by a/a depth 0 530; ");
     // Only as long as the caller waits, and the called request goes on.
     assert_eq!(called((100, 1000), "tid=20"), "a/d by a/a depth 0 600; ");
-    // Of another process, for which nothing waited, and of its own process, which did not work for it.
+    // A thread in its own process did not work for it.
     assert_eq!(called((250, 780), "tid=11"), "");
     // Without a client's span around it.
     let bare = server("a/d < a", (250, 780), "t", "tid=20");
     assert_eq!(told(&bare), "a/d by a/a depth 0 530; ");
-    // The client's span is open for a part of that time.
+    // The client's span is open for a part only.
     let part = call(150, 500) + &server("a/d < c", (250, 780), "t", "tid=20");
     assert_eq!(told(&part), "a/d by a/a depth 0 250; ");
 }
@@ -103,7 +103,7 @@ fn a_called_request_that_calls_on_stands_before_the_one_that_it_called() {
 }
 
 #[test]
-fn of_several_called_requests_the_longest_comes_first() {
+fn the_longest_called_request_comes_first() {
     let spans = call(150, 850)
         + &server("a/d < c", (250, 400), "t", "tid=20")
         + &server("a/f < c", (400, 780), "t", "tid=20");

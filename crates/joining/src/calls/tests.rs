@@ -4,7 +4,7 @@ use wakepath_goroutines::{Callee, Calls, GoroutineIndex};
 
 use crate::testing::{Made, at, made};
 
-/// Goroutines 7 and 8 of `a` begin spans; 9 reads connections. Goroutine 5 of `b`, in another process, begins the called request. `loop` is
+/// `a`'s goroutines 7 and 8 begin spans; 9 reads connections. Goroutine 5 in `b`, another process, begins the called request. `loop` is
 /// an event loop, `worker` a thread.
 const HOSTS: &str = "
     host web3 realtime=1000000

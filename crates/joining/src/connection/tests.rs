@@ -56,7 +56,7 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         // 331 µs, and 669 µs: nearly twice as far, and 20 µs.
         ("a/a 900000..5431000 server", "a/a:-"),
         ("a/a 900000..5420000 server", "a/a:two"),
-        // The client's port is that of a connection, and of none.
+        // The client's port is a connection's, and none's.
         ("a/a 900000..5600000 server peer=40001", "a/a:one"),
         ("a/a 900000..5600000 server peer=40002", "a/a:two"),
         ("a/a 900000..5431000 server peer=40001", "a/a:one"),

@@ -1,4 +1,4 @@
-//! Operations of HotSpot's VM thread.
+//! Operations by HotSpot's VM thread.
 
 use wakepath_spans::WorksFor;
 
@@ -36,19 +36,19 @@ fn host(inner: &str) -> String {
     )
 }
 
-/// The work of the VM thread, between these times.
+/// The VM thread's work between these times.
 fn works(host: &str, from: u64, to: u64) -> String {
     let made = made(host, "service s\na/a 1000100..1000800 tid=11");
     let joined = made.joined();
     let vm = made.thread("VM Thread");
     let all = joined.work_of(vm, at(from), at(to)).into_iter();
     let told = all.map(|worked| {
-        let of = match worked.works_for {
+        let request = match worked.works_for {
             WorksFor::Span(span) => made.ids(span),
             _ => "-",
         };
         assert!(!worked.measured);
-        format!("{} {of}; ", worked.to.ns())
+        format!("{} {request}; ", worked.to.ns())
     });
     let told: String = told.collect();
     let first = matches!(joined.works_for(vm, at(from)), WorksFor::Span(_));
@@ -97,7 +97,7 @@ fn within_an_operation_the_vm_thread_sleeps_and_waits_for_its_collectors() {
 fn an_asker_that_does_not_wait_for_the_vm_thread_asked_for_nothing() {
     let by_other = host("").replace("700 c1 VM_Thread waking asker", "700 c0 idle/timer waking asker");
     assert_eq!(works(&by_other, 300, 650), "650 -; ");
-    // A thread of another process, another thread's name, and an asker that works for no request.
+    // Another process's thread, another thread's name, and an asker without a request.
     assert_eq!(works(&host("").replace("asker tid=11 tgid=10", "asker tid=11 tgid=50"), 300, 650), "650 -; ");
     let made = made(&host("").replace("VM Thread", "VM Threads"), "service s\na/a 1000100..1000800 tid=11");
     let vm = made.thread("VM Threads");

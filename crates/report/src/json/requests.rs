@@ -184,7 +184,7 @@ struct OneJson<'a, F: Serialize, P: Serialize> {
     #[serde(flatten)]
     left_out: LeftOutJson,
     blocked_by: Vec<BlockedByJson<'a>>,
-    /// The requests that it called and for which its path waited, each behind its caller.
+    /// Its called requests for which its path waited, each behind its caller.
     called: Vec<CalledJson<'a>>,
     /// The request for which each segment's thread worked: the pieces tile the path's window.
     pieces: Vec<PieceJson>,
@@ -288,7 +288,7 @@ struct BlockedByJson<'a> {
     total_ns: u64,
     /// The requests that waited for it, and for which the explained request waited.
     through: Vec<ThroughJson>,
-    /// Of the sum, the time in garbage collections that it asked for.
+    /// The part in garbage collections at its call.
     collection_ns: u64,
 }
 

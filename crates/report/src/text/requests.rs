@@ -300,7 +300,7 @@ struct BlockedLine {
     other: String,
     /// The requests that waited for it, and for which the explained request waited.
     through: Option<String>,
-    /// The number of garbage collections that it asked for, if at least half of the time went to these.
+    /// Its garbage collections, if at least half the time went to these.
     collections: usize,
 }
 

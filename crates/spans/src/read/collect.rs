@@ -13,10 +13,10 @@ use crate::{
 /// The span attribute with the OS thread in which the span began, written by wakepath's plug-ins.
 pub(super) const TID: &str = "wakepath.tid";
 
-/// The attributes of a server's span with the port of its client, in OpenTelemetry's conventions since 1.21 and in two older ones.
+/// A server's span's attributes with its client's port, in OpenTelemetry's conventions since 1.21 and in two older sets.
 pub(super) const PEER_PORTS: [&str; 3] = ["network.peer.port", "net.sock.peer.port", "net.peer.port"];
 
-/// Whether an attribute has the port of a server's client.
+/// Whether an attribute has a server's client's port.
 pub(super) fn is_peer_port(key: &str) -> bool {
     PEER_PORTS.contains(&key)
 }

@@ -1,8 +1,8 @@
-//! A goroutine's call of a service in another language, whose thread waits for another request.
+//! A goroutine's call to a service in another language, whose thread waits for another request.
 
 use super::*;
 
-/// Goroutine 7 of `g` calls; 9 reads the answer. `worker` of another process answers; from 300 to 600 it waits for `holder`.
+/// Goroutine 7 of `g` calls; 9 reads the answer. `worker`, another process, answers; from 300 to 600 it waits for `holder`.
 const HOST: &str = "
     host web3 realtime=1000000
     thread g tid=13

@@ -1,4 +1,4 @@
-//! The requests that a request called, and for which it waited.
+//! Called requests in a request's answer.
 
 use wakepath_engine::requests::{CalledRequest, RequestAnswer, RequestPath, request_id};
 
