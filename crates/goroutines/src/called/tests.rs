@@ -98,6 +98,7 @@ fn a_park_within_a_call_that_no_answer_ended_is_left_as_it_is() {
     for (caller, reader, expected) in [
         ("==lllllllll1====", "=iiiiiiiip======", "00nnnnnnnn110000"),
         ("==ccccccccc1====", "=sssssssst======", "00tttttttt110000"),
+        ("==ccccccccc1====", "=ccccccccp======", "00????????110000"),
         ("==ccccccccct====", "=iiiiiiiip======", "00tttttttttt0000"),
         ("==ssssssssst====", "=iiiiiiiip======", "00tttttttttt0000"),
         ("==ccccccccc1====", "================", "0011111111110000"),
@@ -116,6 +117,13 @@ fn a_called_request_outside_the_park_does_not_explain_it() {
     check(HANDED_ON, (3, 16), (3, 8), expected);
     check(HANDED_ON, (1, 9), (3, 8), expected);
     check(HANDED_ON, (1, 10), (3, 8), "00ntttt2nn110000");
+    // Nothing is said of a call there.
+    for request in [(0, 2), (10, 12), (12, 14)] {
+        let drawn = drawn(HANDED_ON, &[]);
+        let calls = open(&drawn, (1, 16), Callee::Goroutine(drawn.goroutine(2)), request);
+        let path = drawn.path_with(0, (0, 16), &calls).path;
+        assert_eq!((path.waits[0].basis, path.waits[0].via), (Basis::Measured, Via::Wakeup), "{request:?}");
+    }
 }
 
 #[test]

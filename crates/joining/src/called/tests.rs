@@ -1,6 +1,6 @@
 //! The time for which a path waits for called requests.
 
-use wakepath_critical_path::{Timeouts, Window, active_by};
+use wakepath_critical_path::{Path, SegmentKind, Timeouts, Via, Window, active_by};
 
 use crate::testing::{Made, made, scaled};
 
@@ -47,11 +47,17 @@ fn machine(spans: &str) -> Made {
 
 /// The called requests on `a/a`'s path: each with its depth, caller and time in µs.
 fn told(spans: &str) -> String {
+    told_with(spans, |_| {})
+}
+
+/// The same on a changed path.
+fn told_with(spans: &str, change: impl Fn(&mut Path)) -> String {
     let made = machine(spans);
     let (joined, request) = (made.joined(), made.request("a/a"));
     let (from, to) = joined.times(request);
     let window = Window { thread: made.thread("caller"), from, to };
-    let path = active_by(&joined.recorded.graph, window, Timeouts::AsTheyAre);
+    let mut path = active_by(&joined.recorded.graph, window, Timeouts::AsTheyAre);
+    change(&mut path);
     let called = joined.called(request, &path).into_iter().map(|one| {
         let caller = made.root(one.caller);
         format!("{} by {caller} depth {} {}; ", made.root(one.request), one.depth, one.total_ns / 1000)
@@ -120,4 +126,23 @@ fn a_service_that_calls_itself_counts_where_a_thread_works_for_the_called_reques
     };
     assert_eq!(called("tid=11"), "a/d by a/a depth 0 90; ");
     assert_eq!(called(""), "");
+}
+
+#[test]
+fn the_network_counts_in_a_wait_that_a_packet_ended_and_in_the_requests_own_time() {
+    // `mate`'s time, from 810 to 900, becomes a wait for the network.
+    let spans = span("a/c < a", (805, 950), "client tid=10") + &server("a/d < c", (805, 950), "t", "tid=20");
+    let told = |via, is_own: bool| {
+        told_with(&spans, |path| {
+            for segment in path.segments.iter_mut().filter(|segment| segment.from.ns() >= 810_000) {
+                segment.kind = SegmentKind::Network;
+                segment.parent = segment.parent.filter(|_| !is_own);
+            }
+            path.waits.iter_mut().for_each(|wait| wait.via = via);
+        })
+    };
+    assert_eq!(told(Via::Packet, false), "a/d by a/a depth 0 140; ");
+    assert_eq!(told(Via::Wakeup, true), "a/d by a/a depth 0 140; ");
+    // Below another wait, the network may be anything's; its own time behind 900 stays.
+    assert_eq!(told(Via::Wakeup, false), "a/d by a/a depth 0 50; ");
 }

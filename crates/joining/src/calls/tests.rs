@@ -4,7 +4,7 @@ use wakepath_goroutines::{Callee, Calls, GoroutineIndex};
 
 use crate::testing::{Made, at, made};
 
-/// `a`'s goroutines 7 and 8 begin spans; 9 reads connections. Goroutine 5 in `b`, another process, begins the called request. `loop` is
+/// `a`'s goroutines 6, 7 and 8 begin spans; 9 reads connections. Goroutine 5 in `b`, another process, begins the called request. `loop` is
 /// an event loop, `worker` a thread.
 const HOSTS: &str = "
     host web3 realtime=1000000
@@ -24,7 +24,10 @@ const HOSTS: &str = "
     116 c0 a go 8 runs
     117 c0 a go 8 begins b/b
     118 c0 a go 8 parks 1
-    119 c0 a go 9 runs
+    119 c0 a go 6 runs
+    120 c0 a go 6 begins a/b
+    121 c0 a go 6 parks 1
+    122 c0 a go 9 runs
     150 c1 b go 5 runs
     160 c1 b go 5 begins a/d
     180 c3 loop switch idle blocked call=232:0x3
@@ -41,6 +44,7 @@ const HOSTS: &str = "
 const CALLER: &str = "service s pid=10
     a/a 1000100..1000750 server
     a/c < a 1000110..1000700 client
+    a/b < a 1000120..1000700
     b/b 1000117..1000750 server
 ";
 
@@ -92,6 +96,8 @@ fn another_goroutines_call_is_not_its_own() {
     let made = made(HOSTS, &format!("{CALLER}{IN_GO}"));
     assert!(made.joined().call(numbered(&made, 8), None, at(120), at(650)).is_none());
     assert!(made.joined().call(numbered(&made, 9), None, at(120), at(650)).is_none());
+    // It works for the same request.
+    assert!(made.joined().call(numbered(&made, 6), None, at(125), at(650)).is_none());
 }
 
 #[test]

@@ -2,21 +2,27 @@
 
 use super::*;
 
-/// Goroutine 7 of `g` calls; 9 reads the answer. `worker`, another process, answers; from 300 to 600 it waits for `holder`.
+/// Goroutine 7 of `g` calls; 9 reads the answer. `worker`, another process, answers; from 300 to 600 it waits for `holder`, which waits for
+/// `helper`, a thread without a request, from 400 to 550.
 const HOST: &str = "
     host web3 realtime=1000000
     thread g tid=13
     thread worker tid=30
     thread holder tid=31 tgid=30
+    thread helper tid=32 tgid=30
     0 c0 idle started
     0 c0 idle switch g
     0 c1 idle switch worker
     0 c2 idle switch holder
+    0 c3 idle switch helper
     60 c0 g go 7 runs
     110 c0 g go 7 begins e/e
     120 c0 g go 7 begins e/f
     130 c0 g go 7 parks 1
     300 c1 worker switch idle blocked call=202:0x1000
+    400 c2 holder switch idle blocked call=202:0x2000
+    550 c3 helper waking holder
+    550 c2 idle switch holder
     600 c2 holder waking worker
     600 c1 idle switch worker
     800 c0 g go 9 runs
@@ -26,6 +32,7 @@ const HOST: &str = "
     890 c0 g switch idle blocked
     890 c1 worker switch idle blocked
     890 c2 holder switch idle blocked
+    890 c3 helper switch idle blocked
     1000 c0 idle stopped
 ";
 
