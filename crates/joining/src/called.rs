@@ -22,6 +22,9 @@ use crate::process::line;
 /// The most called requests sought in a path.
 const MAX_CALLED: usize = 1024;
 
+/// The most called requests at a time: a path may have millions of segments.
+const MAX_OPEN: usize = 64;
+
 /// The most waits above a segment.
 const MAX_WAITS: usize = 64;
 
@@ -57,8 +60,8 @@ enum Worker {
     Process(Tid),
     /// The path's own process: only a thread with the called request shows it.
     Own,
-    /// A process with this number, or forked by it.
-    Named(u32),
+    /// A process with this number, on its host, or forked by it.
+    Named(Tid),
     /// Not known: a wait until a packet shows enough.
     Unknown,
 }
@@ -78,7 +81,7 @@ impl Joined<'_> {
                 next += 1;
             }
             open.retain(|&place| sought[place].to > segment.from);
-            for &place in &open {
+            for &place in open.iter().take(MAX_OPEN) {
                 let one = &sought[place];
                 let within = one.to.min(segment.to).since(one.from.max(segment.from));
                 if self.is_wait_for(one, path, segment, &mut lines) {
@@ -127,14 +130,17 @@ impl Joined<'_> {
     }
 
     fn worker(&self, request: RequestIndex, own: Option<Tid>) -> Worker {
-        let Joined { recorded, traced, goroutines, .. } = self;
+        let Joined { recorded, traced, places, goroutines, .. } = self;
         let goroutine = goroutines.by_request(traced, request).map(|index| goroutines.all.get(index).process);
         let thread = goroutine.or_else(|| self.thread_of(request));
         let process = thread.and_then(|thread| recorded.graph.thread(thread).tgid()).map(Worker::Process);
-        let named = || traced.spans.service(traced.request(request).root).pid.map(Worker::Named);
+        let root = traced.request(request).root;
+        let named = || {
+            let pid = traced.spans.service(root).pid?;
+            Some(Worker::Named(Tid(pid).on(places.host(traced, root)?)))
+        };
         match process.or_else(named) {
-            Some(Worker::Process(process)) if Some(process) == own => Worker::Own,
-            Some(Worker::Named(pid)) if own == Some(Tid(pid)) => Worker::Own,
+            Some(Worker::Process(process) | Worker::Named(process)) if Some(process) == own => Worker::Own,
             worker => worker.unwrap_or(Worker::Unknown),
         }
     }
@@ -164,9 +170,9 @@ impl Joined<'_> {
                 WorksFor::Span(span) => self.traced.requests.containing(span) == called.request,
                 _ => false,
             }),
-            Worker::Named(pid) => threads.any(|thread| {
+            Worker::Named(process) => threads.any(|thread| {
                 let line = lines.entry(thread).or_insert_with(|| line(self.recorded, thread, segment.from));
-                descends_from(line, pid)
+                graph.thread(thread).tid().host() == process.host() && descends_from(line, process.number())
             }),
             Worker::Unknown => is_call,
         }

@@ -146,3 +146,27 @@ fn the_network_counts_in_a_wait_that_a_packet_ended_and_in_the_requests_own_time
     // Below another wait, the network may be anything's; its own time behind 900 stays.
     assert_eq!(told(Via::Wakeup, false), "a/d by a/a depth 0 50; ");
 }
+
+#[test]
+fn a_process_number_is_its_hosts() {
+    let far = "host db1 realtime=1000000000
+        thread stranger tid=20
+        0 c0 idle started
+        0 c0 idle switch stranger
+        1000 c0 stranger switch idle blocked
+        1100 c0 idle stopped";
+    let spans = |host: &str| {
+        let own = span("a/a", (0, 1000), "server tid=10");
+        let called = server("a/d < c", (250, 780), &format!("t pid=20 host={host}"), "");
+        format!("service s pid=10 host=web3\n{own}{}{called}", call(150, 850))
+    };
+    for (host, expected) in [("web3", &[530_000][..]), ("db1", &[])] {
+        let made = made(&scaled(1000, &format!("{HOSTS}\n{far}")), &spans(host));
+        let (joined, request) = (made.joined(), made.request("a/a"));
+        let (from, to) = joined.times(request);
+        let window = Window { thread: made.thread("caller"), from, to };
+        let path = active_by(&joined.recorded.graph, window, Timeouts::AsTheyAre);
+        let called = joined.called(request, &path);
+        assert_eq!(called.iter().map(|one| one.total_ns).collect::<Vec<_>>(), expected, "{host}");
+    }
+}
