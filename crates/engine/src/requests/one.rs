@@ -110,7 +110,7 @@ impl<'r> RequestPath<'r> {
     /// The innermost called request for which it waited more than half its time.
     pub fn called_most(&self) -> Option<&CalledRequest> {
         let most = self.called.iter().filter(|one| is_most(one.total_ns, self.answer.window_ns()));
-        most.max_by_key(|one| one.depth)
+        most.max_by_key(|one| (one.depth, one.total_ns))
     }
 
     /// The time in which its event loop waited, and nothing shows for what, ns.
