@@ -40,6 +40,8 @@
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
@@ -57,17 +59,28 @@ public class PoolServer {
     private static final ReentrantLock LOCK = new ReentrantLock();
     private static final List<Object> LIVE = new ArrayList<>();
 
-    /** Answers with the time that the work took, in ms. */
+    /** The time of all collections so far, in ms. */
+    private static long collecting() {
+        long ms = 0;
+        for (GarbageCollectorMXBean one : ManagementFactory.getGarbageCollectorMXBeans()) {
+            ms += one.getCollectionTime();
+        }
+        return ms;
+    }
+
+    /** Answers with the time that the work took, in ms; of a collection with the collector's own. */
     private static void at(HttpServer server, String path, Work work) {
         server.createContext(path, exchange -> {
             long began = System.nanoTime();
+            long collected = collecting();
             String query = exchange.getRequestURI().getQuery();
             try {
                 work.run(query != null && query.contains("free"));
             } catch (InterruptedException error) {
                 throw new IOException(error);
             }
-            byte[] body = String.format("%.1f", (System.nanoTime() - began) / 1e6).getBytes();
+            double ms = path.equals("/collect") ? collecting() - collected : (System.nanoTime() - began) / 1e6;
+            byte[] body = String.format("%.1f", ms).getBytes();
             exchange.sendResponseHeaders(200, body.length);
             try (OutputStream out = exchange.getResponseBody()) {
                 out.write(body);

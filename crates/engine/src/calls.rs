@@ -9,7 +9,7 @@ use wakepath_critical_path::{Algorithm, NoHandOvers, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 use wakepath_findings::{CallCause, CallPlace, CallsFindings, CauseTree, Evidence, PerGroup, merged_tree};
-use wakepath_goroutines::GoWindow;
+use wakepath_goroutines::{GoWindow, NoCalls};
 
 use crate::code_names::code_names;
 use crate::head::head;
@@ -348,8 +348,8 @@ fn group<'r>(
     let paths = spread(calls.len()).map(|index| calls[index]);
     let paths = paths.map(|window| {
         let of_goroutine = goroutines.of(&window);
-        let path =
-            of_goroutine.and_then(|window| path_of_windows(recorded, &goroutines.all, &[window], algorithm));
+        let path = of_goroutine
+            .and_then(|window| path_of_windows(recorded, &goroutines.all, &[window], algorithm, &NoCalls));
         match path {
             Some(found) => {
                 followed.extend(of_goroutine);

@@ -16,9 +16,9 @@ mod without_path;
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_event::HostIndex;
 pub use wakepath_joining::{
-    Arrival, BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Connections, Contexts, DiskAccesses,
-    Joined, JoinedBy, Piece, Places, RequestState, SaidAttribute, SaidService, SpanClock, SpanGoroutines,
-    SpanOffset, StateSum, Traced,
+    Arrival, BlockedBy, BlockedByMissing, Blocker as BlockingRequest, CalledRequest, Connections, Contexts,
+    DiskAccesses, Joined, JoinedBy, Piece, Places, RequestState, SaidAttribute, SaidService, SpanClock,
+    SpanGoroutines, SpanOffset, StateSum, Traced,
 };
 use wakepath_joining::{NoTimeOfDay, joined_by, noted_turns};
 pub use wakepath_spans::{

@@ -112,7 +112,10 @@ pub(crate) fn headline(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], waits: L
         },
         None => largest.as_ref().and_then(|part| responsible(evidence, rows, part)),
     };
-    let through = largest.as_ref().and_then(|part| chain(evidence, rows, part));
+    // A collection's row has its threads.
+    let is_collection = |part: &&LargestPart| rows[part.row].0 == RowKey::Collection;
+    let through = largest.as_ref().filter(|part| !is_collection(part));
+    let through = through.and_then(|part| chain(evidence, rows, part));
     Headline { end, largest, who, through, full_queue: full_queue(evidence) }
 }
 

@@ -108,6 +108,8 @@ pub enum RowKey {
     /// In a call's time: a thread in the caller's own process or its descendants that ended the caller's wait, by
     /// its name, and the way it did so.
     Thread(Comm, EndedBy),
+    /// Own threads waited for garbage collections by a runtime's thread with other work too.
+    Collection,
     /// A kernel thread without a disk behind it.
     KernelThread(Comm),
     /// Waits that this signal cut short.
@@ -121,9 +123,13 @@ pub enum RowKey {
 }
 
 impl RowKey {
-    /// Whether it is the running time of threads that only collect garbage.
+    /// Whether it is garbage collection: waits for it, or the running time of threads that only collect garbage.
     pub fn is_garbage_collection(&self) -> bool {
-        matches!(self, Self::Running(name) if collects_garbage(*name))
+        match self {
+            Self::Collection => true,
+            Self::Running(name) => collects_garbage(*name),
+            _ => false,
+        }
     }
 
     /// Whether the key is an activity of own threads. If these are not the window's own thread, that thread waited
@@ -143,7 +149,7 @@ impl RowKey {
 
     /// Whether the time belongs to threads for which the waiting thread waited; its parts are their activities.
     pub const fn is_of_others(&self) -> bool {
-        matches!(self, Self::Process(..) | Self::Thread(..))
+        matches!(self, Self::Process(..) | Self::Thread(..) | Self::Collection)
     }
 
     /// Whether the other key has the same disk's other waits.

@@ -109,4 +109,32 @@ mod tests {
         assert_eq!(found(b"other", b"GC Thread#0"), pauses(110, b"other"));
         assert_eq!(found(b"VM Thread", b"helper"), None, "no collector");
     }
+
+    #[test]
+    fn a_wait_that_samples_show_to_be_for_a_collection_is_a_row_with_its_whole_time() {
+        let mut story = Story::default();
+        let app = story.thread(7, 1, b"app", 7);
+        let [vm, helper] =
+            [(8, &b"VM Thread"[..]), (9, b"helper")].map(|(tid, name)| story.thread_of(7, tid, 1, name, 7));
+        for length in [60, 40] {
+            let wait = story.wait(length, app, None, call(FUTEX, 3), Via::Wakeup, vm);
+            story.then(length - 30, vm, Some(wait), SegmentKind::Running, Cause::None);
+            story.then(20, vm, Some(wait), SegmentKind::Runnable, Cause::None);
+            let inner = story.wait(10, vm, Some(wait), call(FUTEX, 4), Via::Wakeup, helper);
+            story.then(10, helper, Some(inner), SegmentKind::Running, Cause::None);
+            story.then(5, app, None, SegmentKind::Running, Cause::None);
+        }
+        // The second operation is another.
+        let mut story = story.finish();
+        story.stacks = std::mem::take(&mut story.stacks).with_collections([WaitId(0)]);
+        let rows = rows(&story.evidence());
+        let (_, row) = rows.iter().find(|(key, _)| *key == RowKey::Collection).expect("a collection");
+        assert_eq!((row.total_ns, row.own_ns, row.parts.len()), (60, 0, 2));
+        assert_eq!((row.basis.inferred, row.basis.measured), (60, 0));
+        assert_eq!(row.pauses, Some(Pauses { count: 1, ns: 60, names: vec![Comm::new(b"app")] }));
+        let vm = RowKey::Running(Comm::new(b"VM Thread"));
+        let other = rows.iter().find(|(key, _)| *key == vm).expect("another operation");
+        assert_eq!((other.1.total_ns, other.1.basis.measured), (10, 10));
+        assert!(other.1.pauses.is_none());
+    }
 }

@@ -16,7 +16,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_critical_path::{Responsible, Segment, SegmentKind};
+use wakepath_critical_path::{Basis, Responsible, Segment, SegmentKind};
 use wakepath_event::{Comm, Tid};
 use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, pool_family, worker_family};
 use wakepath_wait_graph::ThreadIndex;
@@ -224,7 +224,7 @@ impl<'a> RowBuilder<'a> {
             Responsible::Competitor(other) if key == RowKey::Cpu && self.is_own(other) => Some(other),
             _ => None,
         };
-        let name = key.clone();
+        let (name, is_collection) = (key.clone(), key == RowKey::Collection);
         let row = self.rows.entry(key).or_default();
         if let Some(other) = competitor {
             let is_of_process = evidence.thread(other).tgid == thread.and_then(|thread| thread.tgid);
@@ -264,7 +264,11 @@ impl<'a> RowBuilder<'a> {
         if let Some(user) = user {
             *row.users.entry(user).or_default() += sum.ns;
         }
-        row.basis.add(class.basis, sum.ns);
+        match (class.basis, is_collection) {
+            // A few samples name the whole time.
+            (Basis::Measured, true) => row.basis.inferred += sum.ns,
+            (basis, _) => row.basis.add(basis, sum.ns),
+        }
         row.threads.extend(class.thread);
         if let Some(thread) = thread {
             if thread.kernel {
@@ -304,6 +308,9 @@ impl<'a> RowBuilder<'a> {
             if !other.kernel {
                 return RowKey::Process(self.process_comm(&other), evidence.remote_host(&other));
             }
+        }
+        if class.collection {
+            return RowKey::Collection;
         }
         if let Some(kernel) = thread.filter(|thread| thread.kernel && class.kind != SegmentKind::BlockDevice)
         {

@@ -11,7 +11,7 @@ use wakepath_event::{GoStep, GoroutineStep, LostRecords, Tid};
 use wakepath_scenario::{Drawing, STEP, draw};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-use crate::{GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, Step, path};
+use crate::{Calls, GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, NoCalls, Step, path};
 
 /// The reasons by number, and their letters.
 const REASONS: [(u8, GoWait); 5] = [
@@ -156,11 +156,16 @@ impl Drawn {
     }
 
     pub(crate) fn path_of(&self, number: u64, from: usize, to: usize) -> GoPath {
+        self.path_with(number, (from, to), &NoCalls)
+    }
+
+    /// The same, with known calls.
+    pub(crate) fn path_with(&self, number: u64, (from, to): (usize, usize), calls: &dyn Calls) -> GoPath {
         let goroutine = self.goroutine(number);
         let window = GoWindow { goroutine, from: stamp(from), to: stamp(to) };
         let reasons = |_, reason: u8| REASONS[usize::from(reason)].1;
-        let path =
-            path(&self.graph, &self.goroutines, &[window], Timeouts::Joined, reasons).expect("a window");
+        let path = path(&self.graph, &self.goroutines, &[window], Timeouts::Joined, &reasons, calls);
+        let path = path.expect("a window");
         assert!(path.path.tiles_window(), "{path:#?}");
         assert_eq!(path.goroutines.len(), path.path.segments.len());
         assert_eq!(path.parks.len(), path.path.waits.len());

@@ -2,7 +2,7 @@
 //!
 //! [`Goroutines`] turns recorded steps into states: a goroutine runs on a thread, waits in a queue of Go's scheduler, is parked, or is in no known
 //! state. [`path`] explains a window of a goroutine's time: the active path (G15 Algorithm 5) on two levels. The thread's time while it ran the
-//! goroutine is the thread's own path; a park is replaced by the activity of the goroutine that ended it.
+//! goroutine is the thread's own path; a park is replaced by the activity of the goroutine that ended it, or by the request that it called.
 //!
 //! # Evidence and rules
 //!
@@ -14,11 +14,13 @@
 //! * A goroutine whose first record is a thread taking it from a queue was started by its parent; it was in a queue while the parent was in no state
 //!   to start it.
 
+mod called;
 #[cfg(test)]
 mod drawn;
 mod path;
 mod states;
 
+pub use called::{Called, Callee, Calls, NoCalls};
 pub use path::{GoPath, GoWait, GoWindow, path};
 pub use states::{
     Goroutine, GoroutineIndex, Goroutines, Interval, Park, ParkEnd, Process, State, Step, ThreadOf,

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait, WaitId,
-    Window, active_by,
+    Basis, Cause, JoinedSum, Path, Problem, Rule, Segment, SegmentKind, Timeouts, Unjoined, Via, Wait,
+    WaitId, Window, active_by,
 };
 use wakepath_event::Context;
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
+use crate::called::Calls;
 use crate::states::{Interval, Park, ParkEnd, State};
 use crate::{GoroutineIndex, Goroutines};
 
@@ -65,7 +66,7 @@ pub struct GoPath {
 
 /// The active path of windows that follow each other without gaps (G15 Algorithm 5), on two levels: see this crate's documentation. Several windows
 /// are work that goroutines hand over to each other; `None` without a window. `reasons` gives a reason's kind by the program's number and the
-/// reason's own.
+/// reason's own; `calls` knows the requests for which goroutines wait.
 ///
 /// Like a thread's path it tiles the window, is clipped to each wait that it explains, and is a loop with its own stack. It ends: a goroutine ran
 /// when it made another ready, so each step down goes to a wait that ended earlier; if steps contradict each other, a goroutine over the same time as
@@ -75,13 +76,16 @@ pub fn path(
     goroutines: &Goroutines,
     windows: &[GoWindow],
     timeouts: Timeouts,
-    reasons: impl Fn(u16, u8) -> GoWait,
+    reasons: &dyn Fn(u16, u8) -> GoWait,
+    calls: &dyn Calls,
 ) -> Option<GoPath> {
     let (first, last) = (windows.first()?, windows.last()?);
     let mut walk = Walk {
         graph,
         goroutines,
         timeouts,
+        reasons,
+        calls,
         segments: Vec::new(),
         of: Vec::new(),
         waits: Vec::new(),
@@ -92,12 +96,15 @@ pub fn path(
         todo: Vec::new(),
     };
     for &GoWindow { goroutine, from, to } in windows.iter().rev() {
-        let whole =
-            Follow { goroutine, at: from, to: to.max(from), parent: None, depth: 0, via: Via::Window };
-        walk.begin(whole);
+        let (parent, depth, via, rule) = (None, 0, Via::Window, None);
+        walk.begin(Follow { goroutine, at: from, to: to.max(from), parent, depth, via, rule });
     }
-    while let Some(follow) = walk.todo.pop() {
-        walk.follow(follow, &reasons);
+    while let Some(task) = walk.todo.pop() {
+        match task {
+            Task::Goroutine(follow) => walk.follow(follow),
+            Task::Thread(follow, thread) => walk.thread(&follow, thread, follow.to, None),
+            Task::InFlight(follow) => walk.in_flight(&follow),
+        }
     }
     let algorithm = timeouts.algorithm();
     let thread = last_thread(goroutines, first.goroutine, first.from);
@@ -108,7 +115,11 @@ pub fn path(
 }
 
 /// The last thread to run the goroutine before `at`, else the first to run it, else the first of its process.
-fn last_thread(goroutines: &Goroutines, index: GoroutineIndex, at: Stamp<Reference>) -> ThreadIndex {
+pub(crate) fn last_thread(
+    goroutines: &Goroutines,
+    index: GoroutineIndex,
+    at: Stamp<Reference>,
+) -> ThreadIndex {
     let goroutine = goroutines.get(index);
     let thread = |interval: &Interval| match interval.state {
         State::Running(thread) | State::Parked(Park { thread, .. }) => Some(thread),
@@ -124,46 +135,76 @@ fn last_thread(goroutines: &Goroutines, index: GoroutineIndex, at: Stamp<Referen
         .unwrap_or(goroutine.process)
 }
 
-struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     graph: &'a Graph,
-    goroutines: &'a Goroutines,
+    pub(crate) goroutines: &'a Goroutines,
     timeouts: Timeouts,
+    pub(crate) reasons: &'a dyn Fn(u16, u8) -> GoWait,
+    pub(crate) calls: &'a dyn Calls,
     segments: Vec<Segment>,
     of: Vec<Option<GoroutineIndex>>,
-    waits: Vec<Wait>,
-    parks: Vec<Option<(GoroutineIndex, u8)>>,
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) parks: Vec<Option<(GoroutineIndex, u8)>>,
     problems: Vec<Problem>,
     joined: JoinedSum,
     /// The time over which each goroutine was followed last.
     followed: HashMap<GoroutineIndex, (Stamp<Reference>, Stamp<Reference>)>,
     /// The rest of the window, the next task last.
-    todo: Vec<Follow>,
+    pub(crate) todo: Vec<Task>,
+}
+
+/// A time to explain.
+#[derive(Clone, Copy)]
+pub(crate) enum Task {
+    /// A goroutine's time.
+    Goroutine(Follow),
+    /// A thread's time, in a called service.
+    Thread(Follow, ThreadIndex),
+    /// A call or its answer is on its way.
+    InFlight(Follow),
 }
 
 /// A goroutine's time from `at` to `to`.
 #[derive(Clone, Copy)]
-struct Follow {
-    goroutine: GoroutineIndex,
-    at: Stamp<Reference>,
-    to: Stamp<Reference>,
-    parent: Option<WaitId>,
-    depth: u32,
-    via: Via,
+pub(crate) struct Follow {
+    pub(crate) goroutine: GoroutineIndex,
+    pub(crate) at: Stamp<Reference>,
+    pub(crate) to: Stamp<Reference>,
+    pub(crate) parent: Option<WaitId>,
+    pub(crate) depth: u32,
+    pub(crate) via: Via,
+    /// The rule by which the path leads here.
+    pub(crate) rule: Option<Rule>,
+}
+
+impl Follow {
+    /// The basis of a time here.
+    const fn basis(&self, basis: Basis) -> Basis {
+        match (basis, self.rule) {
+            (Basis::Measured, Some(rule)) => Basis::Inferred(rule),
+            _ => basis,
+        }
+    }
 }
 
 impl Walk<'_> {
     /// Makes `follow` the next task. Returns false if the walk is already explaining this very time.
     fn begin(&mut self, follow: Follow) -> bool {
-        let time = (follow.at, follow.to);
-        if self.followed.insert(follow.goroutine, time) == Some(time) {
-            return false;
+        let is_new = self.begins(&follow);
+        if is_new {
+            self.todo.push(Task::Goroutine(follow));
         }
-        self.todo.push(follow);
-        true
+        is_new
+    }
+
+    /// Notes that `follow` will be explained. Returns false if the walk is already explaining this very time.
+    pub(crate) fn begins(&mut self, follow: &Follow) -> bool {
+        let time = (follow.at, follow.to);
+        self.followed.insert(follow.goroutine, time) != Some(time)
     }
 
     /// Follows a goroutine up to its next park. The rest of its time is a later task.
-    fn follow(&mut self, mut follow: Follow, reasons: &impl Fn(u16, u8) -> GoWait) {
+    fn follow(&mut self, mut follow: Follow) {
         let goroutine = self.goroutines.get(follow.goroutine);
         for &interval in &goroutine.intervals[goroutine.interval_after(follow.at)..] {
             if follow.at >= follow.to {
@@ -172,12 +213,12 @@ impl Walk<'_> {
             if follow.at < interval.from {
                 let until = interval.from.min(follow.to);
                 let before = Follow { to: until, ..follow };
-                self.todo.push(Follow { at: until, ..follow });
+                self.todo.push(Task::Goroutine(Follow { at: until, ..follow }));
                 return self.before_first(before);
             }
             let to = interval.to.min(follow.to);
             match interval.state {
-                State::Running(thread) => self.running(&follow, thread, to),
+                State::Running(thread) => self.thread(&follow, thread, to, Some(follow.goroutine)),
                 State::Queued => self.other(&follow, to, SegmentKind::Queue, Cause::None, Basis::Measured),
                 State::Unknown => {
                     let cause = match self.graph.losses().touch_reported(interval.from, interval.to) {
@@ -187,8 +228,12 @@ impl Walk<'_> {
                     self.other(&follow, to, SegmentKind::Unknown, cause, Basis::Ambiguous);
                 }
                 State::Parked(park) => {
-                    self.todo.push(Follow { at: to, ..follow });
-                    return self.parked(&follow, park, to, reasons(goroutine.program, park.reason));
+                    self.todo.push(Task::Goroutine(Follow { at: to, ..follow }));
+                    let reason = (self.reasons)(goroutine.program, park.reason);
+                    if !self.called(&follow, park, (interval.to, to), reason) {
+                        self.parked(&follow, park, to, reason);
+                    }
+                    return;
                 }
             }
             follow.at = to;
@@ -199,14 +244,20 @@ impl Walk<'_> {
         }
     }
 
-    /// A thread's own path over the time in which it ran a goroutine.
-    fn running(&mut self, follow: &Follow, thread: ThreadIndex, to: Stamp<Reference>) {
+    /// A thread's own path over the time in which it ran `goroutine`, or worked for a called request.
+    fn thread(
+        &mut self,
+        follow: &Follow,
+        thread: ThreadIndex,
+        to: Stamp<Reference>,
+        goroutine: Option<GoroutineIndex>,
+    ) {
         let path = active_by(self.graph, Window { thread, from: follow.at, to }, self.timeouts);
         let first = self.waits.len() as u32;
         let moved = |parent: Option<WaitId>| parent.map(|WaitId(id)| WaitId(id + first)).or(follow.parent);
         for wait in path.waits {
             let (parent, depth) = (moved(wait.parent), wait.depth.saturating_add(follow.depth));
-            self.waits.push(Wait { parent, depth, ..wait });
+            self.waits.push(Wait { parent, depth, basis: follow.basis(wait.basis), ..wait });
             self.parks.push(None);
         }
         for segment in path.segments {
@@ -215,10 +266,11 @@ impl Walk<'_> {
                 parent: moved(segment.parent),
                 depth: segment.depth.saturating_add(follow.depth),
                 via: if own { follow.via } else { segment.via },
+                basis: follow.basis(segment.basis),
                 ..segment
             };
             match segment.thread.filter(|_| !own) {
-                None => self.push(segment, own.then_some(follow.goroutine)),
+                None => self.push(segment, goroutine.filter(|_| own)),
                 Some(thread) => {
                     for (from, to, goroutine) in self.goroutines.on_thread(thread, segment.from, segment.to) {
                         self.push(Segment { from, to, ..segment.clone() }, goroutine);
@@ -253,7 +305,7 @@ impl Walk<'_> {
                         ended_by: Some(last_thread(self.goroutines, by, to)),
                         via,
                         lock: None,
-                        basis: Basis::Measured,
+                        basis: follow.basis(Basis::Measured),
                         timed_out: false,
                         goes_on: false,
                     });
@@ -311,7 +363,7 @@ impl Walk<'_> {
         let queued = Follow { at: started, ..follow };
         let before = Follow { to: started, ..follow };
         if before.at < before.to {
-            self.todo.push(queued);
+            self.todo.push(Task::Goroutine(queued));
             let of_parent = Follow { goroutine: parent, via: Via::Fork, ..before };
             // Its parent's time is no part of its own, but led to it.
             if follow.depth == 0 || !self.begin(of_parent) {
@@ -320,6 +372,12 @@ impl Walk<'_> {
             return;
         }
         self.other(&queued, queued.to, SegmentKind::Queue, Cause::None, Basis::Measured);
+    }
+
+    /// A call or its answer is on its way, or the called service has not begun with it.
+    fn in_flight(&mut self, follow: &Follow) {
+        let (kind, cause) = (SegmentKind::Network, Cause::Network { flow: None });
+        self.other(follow, follow.to, kind, cause, Basis::Ambiguous);
     }
 
     fn other(
@@ -340,7 +398,7 @@ impl Walk<'_> {
             via: follow.via,
             call: None,
             cause,
-            basis,
+            basis: follow.basis(basis),
             goes_on: false,
         };
         self.push(segment, Some(follow.goroutine));

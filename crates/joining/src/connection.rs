@@ -3,7 +3,7 @@
 //! A server's span lies beside an exchange on a connection: its data came before the span began, and its answer was sent at about the span's
 //! end. The answering thread is taken for the request's worker. This is approximate: a service's spans belong to the processes at the port whose
 //! exchanges fit them best, each span to the exchange answered nearest to its end, and if two threads answered about equally near, neither is
-//! taken.
+//! taken. A span with its client's port belongs to an exchange on this connection.
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +46,8 @@ struct Asked {
     root: SpanIndex,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
+    /// Its client's port, if its span has it.
+    peer: Option<u16>,
 }
 
 /// A host's port at which others call.
@@ -156,7 +158,13 @@ fn asked(
             && from < to
             && let Some(host) = places.host(traced, root)
         {
-            by_service.entry((span.service, host)).or_default().push(Asked { request, root, from, to });
+            by_service.entry((span.service, host)).or_default().push(Asked {
+                request,
+                root,
+                from,
+                to,
+                peer: span.peer_port,
+            });
         }
     }
     by_service
@@ -222,9 +230,17 @@ fn fits(
     let latest = asked.to.plus(asked.to.since(asked.from).max(LATE_NS));
     let (first, middle, last) = (before(asked.from), before(asked.to), before(latest));
     let near = middle.saturating_sub(MAX_LOOKED_AT).max(first)..(middle + MAX_LOOKED_AT).min(last);
-    let mut fits: Vec<Fit> = near
+    let mut near: Vec<usize> = near
         .filter(|place| exchanges[*place].asked <= asked.from.plus(slack_ns))
         .filter(|place| may_be(&exchanges[*place]))
+        .collect();
+    // A proxy may hide its client: then no connection has the port.
+    let is_peer = |place: &usize| asked.peer == Some(exchanges[*place].flow.target.port());
+    if near.iter().any(is_peer) {
+        near.retain(is_peer);
+    }
+    let mut fits: Vec<Fit> = near
+        .into_iter()
         .map(|place| {
             let Exchange { asked: came, answered, thread, .. } = exchanges[place];
             let gap_ns = answered.ns().abs_diff(asked.to.ns());

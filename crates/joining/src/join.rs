@@ -118,7 +118,7 @@ impl Joined<'_> {
     }
 
     /// A thread's work between `from` and `to`, in pieces without gap or overlap: by its context; where this is not
-    /// known, by the spans naming it; and last by its connections.
+    /// known, by the spans naming it; and last by its connections. HotSpot's VM thread works for the thread whose operation it runs.
     pub fn work_of(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Vec<Worked> {
         let mut found = Vec::new();
         for piece in self.contexts.work.between(&thread, from, to) {
@@ -136,7 +136,10 @@ impl Joined<'_> {
             for (from, to, works_for) in self.noted(thread, piece.from, piece.to) {
                 let by = match works_for {
                     WorksFor::Unknown => {
-                        found.extend(self.by_connection(thread, from, to));
+                        match self.operation_of(thread, from, to) {
+                            Some(asked) => found.extend(asked),
+                            None => found.extend(self.by_connection(thread, from, to)),
+                        }
                         continue;
                     }
                     WorksFor::Unplaced => JoinedBy::None,
@@ -186,7 +189,9 @@ impl Joined<'_> {
         match self.contexts.work.at(&thread, at) {
             WorksFor::Unknown => match noted_at(&self.work, &self.turns, thread, at) {
                 WorksFor::Unknown => {
-                    self.connections.work.at(&thread, at).map_or(WorksFor::Unknown, WorksFor::Span)
+                    let by_connection = || self.connections.work.at(&thread, at).map(WorksFor::Span);
+                    let asked = self.operation_of(thread, at, at.plus(1)).map(|asked| asked[0].works_for);
+                    asked.or_else(by_connection).unwrap_or(WorksFor::Unknown)
                 }
                 noted => noted,
             },

@@ -194,6 +194,7 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
         to,
         failed: false,
         tid: option(more, "tid").map(number),
+        peer_port: option(more, "peer").map(number),
         queued: option(more, "queued").map(|queued| Stamp::from_ns(number(queued))),
         turns,
     });

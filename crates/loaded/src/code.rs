@@ -25,7 +25,7 @@ pub struct CodeNames<'a> {
     symbols: HashMap<Boot, Symbols>,
     /// Each process's code mappings, with the times since which they are known, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
-    user: HashMap<Place<'a>, Found>,
+    pub(crate) user: HashMap<Place<'a>, Found>,
     /// Whether a link with this name lies beside this file and leads to it.
     links: HashMap<(Comm, &'a [u8]), bool>,
     kernel: HashMap<(HostIndex, u64), Found>,

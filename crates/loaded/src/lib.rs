@@ -5,6 +5,7 @@
 //! functions. Names are bytes that other programs chose: the views escape them.
 
 mod code;
+mod collections;
 mod contexts;
 mod descriptor;
 mod failed_calls;

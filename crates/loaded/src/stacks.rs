@@ -1,9 +1,9 @@
 //! Code sites where a path's waits began, and where they were ended.
 //!
-//! Only for recordings with stacks at switch-outs and wake-ups. Each stack is put into names once, however many
+//! Only for recordings with stacks at switch-outs and wake-ups; collections are seen in samples. Each stack is put into names once, however many
 //! waits have it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, Segment, Wait, WaitId};
@@ -13,6 +13,7 @@ use wakepath_wait_graph::{Occupant, StackAt, StackIndex, ThreadIndex, ThreadStat
 
 use crate::CodeNames;
 use crate::code::module;
+use crate::collections::collections;
 
 /// The stacks of a path's waits.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,8 @@ pub struct Stacks {
     segments: Vec<Option<StackId>>,
     stacks: Vec<Stack>,
     sites: Vec<Site>,
+    /// The path's waits for a garbage collection, by samples.
+    collections: BTreeSet<WaitId>,
 }
 
 /// A stack in [`Stacks`].
@@ -89,8 +92,9 @@ impl Site {
 impl Stacks {
     /// The stacks of a path's waits; empty if none were recorded.
     pub fn of(path: &Path, names: &mut CodeNames<'_>) -> Self {
+        let collections = collections(path, names);
         if !names.recorded.graph.has_stacks() {
-            return Self::default();
+            return Self { collections, ..Self::default() };
         }
         let mut reader = Reader { names, known: HashMap::new(), stacks: Self::default() };
         let waits = path
@@ -102,7 +106,7 @@ impl Stacks {
             .collect();
         let segments =
             path.segments.iter().map(|segment| reader.began(segment.thread?, segment.from)).collect();
-        Self { waits, segments, ..reader.stacks }
+        Self { waits, segments, collections, ..reader.stacks }
     }
 
     /// Whether the recording has no stacks for the path's waits.
@@ -123,6 +127,17 @@ impl Stacks {
     /// The stack at the beginning of the wait in a path's segment, by its number.
     pub fn segment_stack(&self, segment: usize) -> Option<&Stack> {
         self.stack(*self.segments.get(segment)?)
+    }
+
+    /// Whether a wait on the path was for a garbage collection, as its waker's samples show.
+    pub fn is_collection(&self, wait: WaitId) -> bool {
+        self.collections.contains(&wait)
+    }
+
+    /// The same stacks, with a test's waits for a garbage collection.
+    #[must_use]
+    pub fn with_collections(self, collections: impl IntoIterator<Item = WaitId>) -> Self {
+        Self { collections: collections.into_iter().collect(), ..self }
     }
 
     fn stack(&self, id: Option<StackId>) -> Option<&Stack> {

@@ -383,6 +383,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Thread(Comm::new(b"indexer"), EndedBy::Release),
         RowKey::Thread(Comm::new(b"indexer"), EndedBy::Packet),
         RowKey::Thread(Comm::new(b"indexer"), EndedBy::WakeUp),
+        RowKey::Collection,
         RowKey::KernelThread(Comm::new(b"kworker")),
         RowKey::Signal(signal(14, SignalEffect::GoesOn, SignalSender::Timer)),
         RowKey::Stopped(Responsible::Signal(signal(9, SignalEffect::Kills, SignalSender::Unknown))),

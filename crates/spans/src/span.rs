@@ -115,6 +115,8 @@ pub struct Span {
     pub failed: bool,
     /// The OS thread in which the span began, as its own PID namespace numbers it, if a plug-in noted it.
     pub tid: Option<u32>,
+    /// The port of the client whose call the span answers, if the program noted it.
+    pub peer_port: Option<u16>,
     /// The time, by the process's clock, at which the span's work was queued for another thread to take up, if the program noted
     /// it.
     pub queued: Option<Stamp<Wall>>,

@@ -57,6 +57,7 @@ pub(crate) fn drawn(drawing: &str) -> Spans {
             to: Stamp::from_ns(1000 + ends as u64),
             failed: false,
             tid: None,
+            peer_port: None,
             queued: None,
             turns: None,
         });

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Segment, Timeouts};
-use wakepath_goroutines::{GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
+use wakepath_critical_path::{Algorithm, Segment, Timeouts, Wait};
+use wakepath_event::Tid;
+use wakepath_goroutines::{
+    Calls, GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path,
+};
 use wakepath_joining::{RequestStint, Turn, Worked, blame, turns};
 use wakepath_loaded::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, WorksFor};
@@ -76,9 +79,16 @@ pub(super) fn path_of<'r>(
     let goroutine = spans.by_request(traced, request)?;
     let goroutines = &spans.all;
     let (windows, spans_left_out) = windows(joined, request, GoWindow { goroutine, from, to });
-    let found = path_of_windows(recorded, goroutines, &windows, algorithm)?;
+    let found = path_of_windows(recorded, goroutines, &windows, algorithm, joined)?;
+    let graph = &recorded.graph;
+    let go: BTreeSet<Tid> = goroutines.iter().map(|(_, one)| graph.thread(one.process).tid()).collect();
+    // A called service in another language.
+    let is_foreign = |thread| graph.thread(thread).tgid().is_some_and(|process| !go.contains(&process));
     let work_of = |place: usize, segment: &Segment| {
-        let goroutine = found.goroutines.get(place).copied().flatten()?;
+        let Some(goroutine) = found.goroutines.get(place).copied().flatten() else {
+            let thread = segment.thread.filter(|thread| is_foreign(*thread))?;
+            return Some(joined.work_of(thread, segment.from, segment.to));
+        };
         let worked = |(from, to, span): (_, _, Option<SpanIndex>)| match span {
             Some(span) => Worked {
                 works_for: WorksFor::Span(span),
@@ -89,15 +99,12 @@ pub(super) fn path_of<'r>(
         };
         Some(work.between(&goroutine, segment.from, segment.to).into_iter().map(worked).collect())
     };
-    // A path's waits have threads, and no goroutines.
-    let blame = blame(
-        traced,
-        request,
-        &found.path,
-        work_of,
-        |_, _, _| WorksFor::Unknown,
-        |_, _, _| (None, Vec::new()),
-    );
+    let of_wait = |_, wait: &Wait, at| match is_foreign(wait.thread) {
+        true => joined.works_for(wait.thread, at),
+        // Its wait has a thread, and no goroutine.
+        false => WorksFor::Unknown,
+    };
+    let blame = blame(traced, request, &found.path, work_of, of_wait, |_, _, _| (None, Vec::new()));
     let number = |index: GoroutineIndex| goroutines.get(index).number;
     let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
     let other = |by: GoroutineIndex, at: Stamp<Reference>| {
@@ -111,22 +118,23 @@ pub(super) fn path_of<'r>(
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
     let of_goroutine = RequestGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
-    Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
+    Some(RequestPath::new(joined, request, answer, blame, Some(of_goroutine)))
 }
 
-/// The path over windows in goroutines' time; `None` without a path.
+/// The path over windows in goroutines' time; `None` without a path. `calls` knows the requests for which goroutines wait.
 pub(crate) fn path_of_windows(
     recorded: &Recorded,
     goroutines: &Goroutines,
     windows: &[GoWindow],
     algorithm: Algorithm,
+    calls: &dyn Calls,
 ) -> Option<GoPath> {
     let timeouts = Timeouts::of(algorithm);
     let names = &recorded.survey.names;
     let reasons = |program, reason| {
         names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
     };
-    path(&recorded.graph, goroutines, windows, timeouts, reasons)
+    path(&recorded.graph, goroutines, windows, timeouts, &reasons, calls)
 }
 
 /// The times in which goroutines had a request, one after the other: the goroutine of its root span, and after `wakepath.queued_ns` the

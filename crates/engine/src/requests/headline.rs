@@ -76,7 +76,7 @@ fn leads(ns: u64, of_ns: u64) -> bool {
 }
 
 /// Whether a time is more than half the other.
-fn is_most(ns: u64, of_ns: u64) -> bool {
+pub(super) fn is_most(ns: u64, of_ns: u64) -> bool {
     ns > of_ns / 2
 }
 

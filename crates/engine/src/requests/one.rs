@@ -1,18 +1,20 @@
 //! A request: the spans that its end waited for, and the path of its worker thread.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, Window};
+use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, WaitId, Window};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{Language, OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::goroutine::{self, RequestGoroutine};
+use super::headline::is_most;
 use super::span_time::times;
 use super::{
-    BlockedBy, BlockedByMissing, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime, StateSum, Traced,
+    BlockedBy, BlockedByMissing, BlockingRequest, CalledRequest, DiskAccesses, Joined, JoinedBy, Piece,
+    SpanClock, SpanTime, StateSum, Traced,
 };
 use crate::code_names::code_names;
 use crate::head::head;
@@ -56,6 +58,8 @@ pub struct RequestPath<'r> {
     pub blocked_by: Vec<BlockedBy>,
     /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
+    /// Its called requests for which it waited, each behind its caller.
+    pub called: Vec<CalledRequest>,
     /// The goroutine's facts, for a goroutine's path.
     pub goroutine: Option<RequestGoroutine>,
     /// Its time by state, the largest first: the sums add up to the window.
@@ -67,13 +71,46 @@ pub struct RequestPath<'r> {
 impl<'r> RequestPath<'r> {
     /// A request's path, around its `answer`.
     pub(super) fn new(
+        joined: &Joined<'r>,
+        request: RequestIndex,
         answer: PathAnswer<'r>,
         blame: Blame,
         goroutine: Option<RequestGoroutine>,
-        disk: Option<DiskAccesses>,
     ) -> Self {
         let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
-        Self { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
+        let called = joined.called(request, &answer.path);
+        let disk = joined.disk(request);
+        Self { answer, pieces, blocked_by, blocked_by_missing, called, goroutine, states, disk }
+    }
+
+    /// The number and the time, ns, on the path: garbage collections at a blocking request's call.
+    pub fn collections_by(&self, blocker: RequestIndex) -> (usize, u64) {
+        let evidence = self.answer.evidence();
+        let collection = |mut parent: Option<WaitId>| loop {
+            let id = parent?;
+            if evidence.stacks.is_collection(id) {
+                return Some(id);
+            }
+            parent = evidence.wait(id)?.parent;
+        };
+        let (mut waits, mut ns) = (BTreeSet::new(), 0);
+        for piece in &self.pieces {
+            if piece.waits_for.last() != Some(&BlockingRequest::Request(blocker)) {
+                continue;
+            }
+            let Some(segment) = self.answer.path.segments.get(piece.segment) else { continue };
+            if let Some(wait) = collection(segment.parent) {
+                waits.insert(wait);
+                ns += piece.to.since(piece.from);
+            }
+        }
+        (waits.len(), ns)
+    }
+
+    /// The innermost called request for which it waited more than half its time.
+    pub fn called_most(&self) -> Option<&CalledRequest> {
+        let most = self.called.iter().filter(|one| is_most(one.total_ns, self.answer.window_ns()));
+        most.max_by_key(|one| (one.depth, one.total_ns))
     }
 
     /// The time in which its event loop waited, and nothing shows for what, ns.
@@ -397,7 +434,7 @@ fn path_of<'r>(
     if let Some(task) = task {
         let blame = joined.blame_task(request, &task);
         let answer = answer(recorded, task.path, question, names);
-        return RequestPath::new(answer, blame, None, joined.disk(request));
+        return RequestPath::new(joined, request, answer, blame, None);
     }
     let handed_over = path_handed_over(joined, request, times, algorithm, path);
     let is_handed_over = handed_over.is_some();
@@ -408,7 +445,7 @@ fn path_of<'r>(
         None => explain_with(recorded, algorithm, window, question, names, &in_loop),
     };
     let blame = joined.blame(request, &answer.path, is_handed_over);
-    RequestPath::new(answer, blame, None, joined.disk(request))
+    RequestPath::new(joined, request, answer, blame, None)
 }
 
 pub(super) fn question(traced: &Traced, request: RequestIndex, goroutine: bool) -> Question {

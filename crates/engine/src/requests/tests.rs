@@ -1,5 +1,7 @@
 //! Requests' answers: where each lies on the recording's clock, and its worker or the reason for its lack.
 
+mod called;
+mod collections;
 mod groups;
 mod parts;
 

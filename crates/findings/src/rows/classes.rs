@@ -39,6 +39,8 @@ pub struct Class {
     pub attempt: Option<(AttemptId, ThreadIndex)>,
     /// In a call's time: the thread that ended the enclosing wait of the calling thread.
     pub ender: Option<Ender>,
+    /// Whether the time lies in a wait for a garbage collection that samples show.
+    pub collection: bool,
     /// The time's basis.
     pub basis: Basis,
 }
@@ -206,6 +208,8 @@ struct Enclosing {
     own: Option<WaitId>,
     /// In a call's time, the wait of the call's own thread, if a user thread ended it.
     outer: Option<WaitId>,
+    /// Whether one of the waits is for a garbage collection.
+    collection: bool,
 }
 
 /// Each wait's meaning for the segments inside it.
@@ -228,7 +232,7 @@ impl<'a> Waits<'a> {
                 .entry(wait.thread)
                 .or_insert_with(|| (evidence.thread(wait.thread).kernel, evidence.is_own(wait.thread)));
             let itself = Some(id);
-            let Enclosing { user, own, outer } = around(&enclosing, wait.parent);
+            let Enclosing { user, own, outer, collection } = around(&enclosing, wait.parent);
             let is_outer = of_call
                 && wait.parent.is_none()
                 && wait.ended_by.is_some_and(|ender| !evidence.thread(ender).kernel);
@@ -236,6 +240,7 @@ impl<'a> Waits<'a> {
                 user: if is_kernel { user } else { itself },
                 own: if is_own { itself } else { own },
                 outer: if is_outer { itself } else { outer },
+                collection: collection || evidence.stacks.is_collection(id),
             });
         }
         let disks = disks(evidence, &enclosing);
@@ -291,6 +296,7 @@ impl<'a> Waits<'a> {
             own_site: self.waiter(enclosing.own).and_then(|own| own.site),
             attempt: None,
             ender: enclosing.outer.and_then(|outer| self.ender(outer)),
+            collection: enclosing.collection,
             basis: segment.basis,
         }
     }

@@ -6,7 +6,7 @@ use wakepath_event::{GoStep, GoroutineStep, LostRecords, Tid};
 use wakepath_wait_graph::Graph;
 
 use crate::drawn::{drawn, drawn_over, drawn_with_lost, drawn_without, stamp};
-use crate::{GoWait, GoWindow, GoroutineIndex, Goroutines, path};
+use crate::{GoWait, GoWindow, GoroutineIndex, Goroutines, NoCalls, path};
 
 #[track_caller]
 fn check(drawing: &str, number: u64, expected: &str) {
@@ -293,7 +293,9 @@ fn time_outs_that_threads_join_are_added_up_over_the_turns_of_a_goroutine() {
     let goroutines = Goroutines::new(&graph, &steps, thread);
     let window = GoWindow { goroutine: GoroutineIndex(0), from: Stamp::MIN, to: Stamp::from_ns(100) };
     let timeouts = wakepath_critical_path::Timeouts::JoinedIfAlike;
-    let path = path(&graph, &goroutines, &[window], timeouts, |_, _| GoWait::Other).expect("a window").path;
+    let path = path(&graph, &goroutines, &[window], timeouts, &|_, _| GoWait::Other, &NoCalls)
+        .expect("a window")
+        .path;
     assert!(path.tiles_window());
     assert_eq!((path.joined.waits, path.joined.ns), (2, 20));
 }
@@ -324,9 +326,8 @@ fn a_window_outside_of_all_that_is_known_is_unknown_time() {
     let drawn = drawn("0 ===", &[]);
     let window = GoWindow { goroutine: drawn.goroutine(0), from: stamp(50), to: stamp(60) };
     let path_of = |windows: &[GoWindow]| {
-        path(&drawn.graph, &drawn.goroutines, windows, wakepath_critical_path::Timeouts::Joined, |_, _| {
-            GoWait::Other
-        })
+        let timeouts = wakepath_critical_path::Timeouts::Joined;
+        path(&drawn.graph, &drawn.goroutines, windows, timeouts, &|_, _| GoWait::Other, &NoCalls)
     };
     let path = path_of(&[window]).expect("a window");
     assert!(path.path.tiles_window());
@@ -345,7 +346,8 @@ fn work_that_is_handed_over_has_the_path_of_each_goroutine_over_its_window_and_t
     let window = |goroutine, from, to| GoWindow { goroutine, from: stamp(from), to: stamp(to) };
     let of = |windows: &[GoWindow]| {
         let timeouts = wakepath_critical_path::Timeouts::Joined;
-        let path = path(&drawn.graph, &drawn.goroutines, windows, timeouts, |_, _| GoWait::Channel);
+        let path =
+            path(&drawn.graph, &drawn.goroutines, windows, timeouts, &|_, _| GoWait::Channel, &NoCalls);
         let path = path.expect("a window");
         assert!(path.path.tiles_window(), "{path:#?}");
         let of = |(one, goroutine): (&Segment, &Option<GoroutineIndex>)| {

@@ -56,6 +56,14 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         // 331 µs, and 669 µs: nearly twice as far, and 20 µs.
         ("a/a 900000..5431000 server", "a/a:-"),
         ("a/a 900000..5420000 server", "a/a:two"),
+        // The client's port is a connection's, and none's.
+        ("a/a 900000..5600000 server peer=40001", "a/a:one"),
+        ("a/a 900000..5600000 server peer=40002", "a/a:two"),
+        ("a/a 900000..5431000 server peer=40001", "a/a:one"),
+        ("a/a 900000..5600000 server peer=40003", "a/a:-"),
+        ("a/a 900000..5420000 server peer=40003", "a/a:two"),
+        // The data on its connection came behind its beginning.
+        ("a/a 700000..5600000 server peer=40002", "a/a:one"),
         // It ended long before the answer.
         ("a/a 600000..1000000 server", "a/a:-"),
         // It is shorter than the time to the only answer.
@@ -156,7 +164,7 @@ fn a_thread_worked_for_a_request_while_it_had_no_other_one() {
     ] {
         let found = asked.iter().zip(0..).map(|(&(thread, from, to), number)| {
             let (root, request) = (SpanIndex(number), RequestIndex(number));
-            (ThreadIndex(thread), Asked { request, root, from: at(from), to: at(to) })
+            (ThreadIndex(thread), Asked { request, root, from: at(from), to: at(to), peer: None })
         });
         let stints = alone(found.collect());
         let stints: Vec<_> =
@@ -177,7 +185,13 @@ fn an_exchange_fits_that_was_asked_before_the_span_and_answered_within_it_or_lit
         thread: ThreadIndex(thread),
     };
     let ms = 1_000_000;
-    let asked = Asked { request: RequestIndex(0), root: SpanIndex(0), from: at(10 * ms), to: at(12 * ms) };
+    let asked = Asked {
+        request: RequestIndex(0),
+        root: SpanIndex(0),
+        from: at(10 * ms),
+        to: at(12 * ms),
+        peer: None,
+    };
     for (one, expected) in [
         (exchange(9 * ms, 12 * ms, 1), Some((0, ms))),
         (exchange(9 * ms, 11 * ms, 1), Some((ms, ms))),
@@ -241,8 +255,13 @@ fn the_nearest_port_has_the_least_sum_of_the_times_before_and_behind_its_request
         answered: at(answered),
         thread: ThreadIndex(1),
     };
-    let request =
-        |from, to| Asked { request: RequestIndex(0), root: SpanIndex(0), from: at(from), to: at(to) };
+    let request = |from, to| Asked {
+        request: RequestIndex(0),
+        root: SpanIndex(0),
+        from: at(from),
+        to: at(to),
+        peer: None,
+    };
     let all = [request(10_000, 20_000)];
     for (ports, expected) in [
         // 10 behind and 1,000 before are further than 200 and 100.

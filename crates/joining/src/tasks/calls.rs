@@ -2,23 +2,26 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Basis, Cause, Rule, SegmentKind};
-use wakepath_spans::{Kind, RequestIndex, SpanIndex};
+use wakepath_spans::RequestIndex;
 use wakepath_wait_graph::ThreadIndex;
 
-use super::{MAX_DEPTH, MAX_SPANS, Place, Turns, Walk};
+use super::{MAX_DEPTH, Place, Turns, Walk};
 use crate::connection::LATE_NS;
 
 impl Walk<'_, '_> {
     /// The time between two turns up to `place.to`, if the request waited for a service with spans. Returns whether it did.
     pub(super) fn call(&mut self, request: RequestIndex, thread: ThreadIndex, place: Place) -> bool {
         let Place { from, to, .. } = place;
-        let Some(callee) = self.call_within(request, from, to).and_then(|call| self.callee(call)) else {
+        let Some(callee) =
+            self.joined.call_within(request, from, to, |_| true).and_then(|call| self.joined.callee(call))
+        else {
             return false;
         };
         let times = self.joined.times(callee);
         let [began, ended] = <[_; 2]>::from(times).map(|at| at.clamp(from, to));
         let is_new = self.followed.insert(callee, (began, ended)) != Some((began, ended));
-        let Some(by) = self.thread_of(callee).filter(|_| began < ended && is_new && place.depth < MAX_DEPTH)
+        let Some(by) =
+            self.joined.thread_of(callee).filter(|_| began < ended && is_new && place.depth < MAX_DEPTH)
         else {
             return false;
         };
@@ -50,40 +53,6 @@ impl Walk<'_, '_> {
         let [own, other] = [thread, by].map(|thread| graph.thread(thread).tid().host());
         let near = self.joined.exchanges().answer_near(by, ended, LATE_NS.max(ended.since(began) / 20));
         near.filter(|at| own == other && *at >= began)
-    }
-
-    /// A request's client span, open all this time; among several, the first to end behind it.
-    fn call_within(
-        &self,
-        request: RequestIndex,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
-    ) -> Option<SpanIndex> {
-        let traced = self.joined.traced;
-        let spans = traced.request(request).spans.iter().take(MAX_SPANS).copied();
-        let open = spans.filter(|span| traced.spans.span(*span).kind == Kind::Client).filter_map(|span| {
-            let (began, ended) = self.joined.span_times(span);
-            (began <= from && to <= ended).then_some((ended, span))
-        });
-        open.min().map(|(_, span)| span)
-    }
-
-    /// The request made by a client's span; `None` unless there is exactly one.
-    fn callee(&self, call: SpanIndex) -> Option<RequestIndex> {
-        let requests = &self.joined.traced.requests;
-        let own = requests.containing(call);
-        let mut called =
-            requests.children(call).iter().map(|span| requests.containing(*span)).filter(|it| *it != own);
-        let callee = called.next()?;
-        called.all(|other| other == callee).then_some(callee)
-    }
-
-    /// A request's first thread, however it is known.
-    fn thread_of(&self, request: RequestIndex) -> Option<ThreadIndex> {
-        let super::Joined { recorded, traced, places, contexts, connections, .. } = self.joined;
-        let root = traced.request(request).root;
-        let named = || places.thread(recorded, traced, root).or_else(|| connections.thread(request));
-        contexts.thread(request).or_else(named)
     }
 
     /// The time in which a call or its answer was on its way, or the called service had not begun with it.

@@ -1,6 +1,7 @@
 //! Requests, as JSON: `wakepath.requests/1`.
 
 mod alone;
+mod called;
 mod clock;
 mod group;
 mod headline;
@@ -25,6 +26,7 @@ use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::path::body;
 use super::write;
 use crate::escape::escape;
+use called::CalledJson;
 use clock::{SpanClockJson, span_clocks};
 use left_out::LeftOutJson;
 
@@ -76,6 +78,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
             sampled: true,
             total_ns: blocked.total_ns,
             through: blocked.through.iter().map(|&(of, ns)| ThroughJson::new(traced, of, ns)).collect(),
+            collection_ns: path.map_or(0, |path| path.collections_by(blocked.request).1),
         }
     });
     let by_missing = path.iter().flat_map(|path| &path.blocked_by_missing);
@@ -93,6 +96,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
             sampled: blocked.sampled,
             total_ns: blocked.total_ns,
             through: Vec::new(),
+            collection_ns: 0,
         }
     });
     let mut blocked_by: Vec<_> = blocked_by.chain(by_missing).collect();
@@ -131,6 +135,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
         spans: spans.collect(),
         left_out: LeftOutJson::new(traced),
         blocked_by,
+        called: path.iter().flat_map(|path| &path.called).map(|one| CalledJson::new(traced, one)).collect(),
         pieces: pieces.collect(),
         goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
         states,
@@ -179,6 +184,8 @@ struct OneJson<'a, F: Serialize, P: Serialize> {
     #[serde(flatten)]
     left_out: LeftOutJson,
     blocked_by: Vec<BlockedByJson<'a>>,
+    /// Its called requests for which its path waited, each behind its caller.
+    called: Vec<CalledJson<'a>>,
     /// The request for which each segment's thread worked: the pieces tile the path's window.
     pieces: Vec<PieceJson>,
     /// The states add up to the request's time.
@@ -281,6 +288,8 @@ struct BlockedByJson<'a> {
     total_ns: u64,
     /// The requests that waited for it, and for which the explained request waited.
     through: Vec<ThroughJson>,
+    /// The part in garbage collections at its call.
+    collection_ns: u64,
 }
 
 #[derive(Serialize)]

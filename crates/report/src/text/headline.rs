@@ -2,7 +2,7 @@
 
 use wakepath_critical_path::Hang;
 use wakepath_engine::{PathAnswer, Question};
-use wakepath_findings::{ChildWait, Headline, LeftAlone, WindowEnd};
+use wakepath_findings::{Certainty, ChildWait, Headline, LeftAlone, RowKey, WindowEnd};
 
 use super::deaths::first_words;
 use super::hangs::{reason, waits};
@@ -39,11 +39,15 @@ pub fn headline(answer: &PathAnswer) -> Line {
     };
     line.push(Style::Normal, lead);
     line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, part));
-    let certainty = wording::certainty(part.certainty);
+    let certainty = match (&finding.key, part.certainty) {
+        // Nothing has been measured where nothing is known.
+        (RowKey::Unknown(_), Certainty::Measured) => String::new(),
+        (_, certainty) => format!(", {}", wording::certainty(certainty)),
+    };
     // The row's time is another.
     let is_piece = part.ns < finding.row.total_ns - finding.row.total_ns / 100;
     let time = if is_piece { format!("{}, ", duration(part.ns)) } else { String::new() };
-    line.push(Style::Normal, format!(" ({time}{}, {certainty})", rough_share(part.ns, took)));
+    line.push(Style::Normal, format!(" ({time}{}{certainty})", rough_share(part.ns, took)));
     if let Some(chain) = through {
         line.push(Style::Normal, format!(", through {}", wording::chain(&answer.evidence(), chain)));
     }
@@ -330,6 +334,20 @@ mod tests {
             let start = format!("checkout took 100 ns: {expected}");
             assert!(screen.replace('\n', " ").starts_with(&start), "{start}: {screen}");
         }
+    }
+
+    #[test]
+    fn unknown_time_is_not_called_measured() {
+        let words = |cause| {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"checkout", 7);
+            story.then(60, own, None, SegmentKind::Unknown, cause);
+            story.then(40, own, None, SegmentKind::Running, Cause::None);
+            super::headline(&story.finish().answer(command())).into_plain()
+        };
+        let told = words(Cause::BeforeRecording);
+        assert_eq!(told, "checkout took 100 ns: mostly unknown: the wait began before the recording (60%)");
+        assert_eq!(words(Cause::None), "checkout took 100 ns: mostly unknown (60%)");
     }
 
     #[test]

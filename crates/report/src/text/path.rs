@@ -24,8 +24,13 @@ const TEXT: usize = 17;
 
 /// The first screen.
 pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
+    path_below(headline(answer), answer, source, layout)
+}
+
+/// The first screen below this sentence.
+pub(super) fn path_below(sentence: Line, answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
-    screen.wrapped(0, headline(answer));
+    screen.wrapped(0, sentence);
     if let Some(other) = time_outs::other_reading(answer) {
         screen.wrapped(0, other);
     }
@@ -132,6 +137,7 @@ pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
         }
         RowKey::Disk(..) => text = text.replacen("waiting for ", "", 1),
         RowKey::CpuLimit(_) => text += &format!(", {}", times(row.stretches)),
+        RowKey::Collection => return text,
         _ => {}
     }
     text += &calls(row);
@@ -285,11 +291,14 @@ fn parts(evidence: &Evidence<'_>, finding: &Finding) -> Option<String> {
 }
 
 #[cfg(test)]
+mod collections;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
     use expect_test::{Expect, expect};
-    use wakepath_critical_path::{Cause, SegmentKind, Via};
+    use wakepath_critical_path::{Cause, SegmentKind};
     use wakepath_event::Call;
     use wakepath_findings::testing::{Story, call, checkout, checkout_stacks};
 
@@ -369,45 +378,6 @@ mod tests {
                 8.5 ms)
                 next: wakepath path --tree
             "#]],
-        );
-    }
-
-    #[test]
-    fn a_pool_is_a_single_row_and_collectors_of_garbage_are_called_that() {
-        let told = |names: [&str; 3]| {
-            let mut story = Story::default();
-            let own = story.thread(7, 1, b"java", 7);
-            story.then(10, own, None, SegmentKind::Running, Cause::None);
-            for (tid, name, ns) in [(8, names[0], 30), (9, names[1], 50), (10, names[2], 10)] {
-                let other = story.thread_of(7, tid, 1, name.as_bytes(), 7);
-                let wait = story.wait(ns, own, None, call(Call::FUTEX, 3), Via::Wakeup, other);
-                story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
-            }
-            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
-            let is_collector = names[0].starts_with("GC");
-            assert_eq!(
-                screen.contains(" java waited for collections 2 times, 80 ns in all with the time "),
-                is_collector,
-                "{screen}"
-            );
-            let sentence = screen.split("\n2026").next().map(|lines| lines.replace('\n', " "));
-            let row = screen.lines().find_map(|line| Some(line.split_once("  running")?.1.trim().to_owned()));
-            (sentence.and_then(|line| Some(line.split_once(": ")?.1.to_owned())), row)
-        };
-        let some = |headline: &str, row: &str| (Some(headline.to_owned()), Some(row.to_owned()));
-        assert_eq!(
-            told(["GC Thread#0", "GC Thread#1", "VM Thread"]),
-            some(
-                "mostly waiting for GC Thread#1 and GC Thread#0, which were running a garbage collection (80%, measured)",
-                "a garbage collection: GC Thread#1 and GC Thread#0 (2 threads)"
-            )
-        );
-        assert_eq!(
-            told(["pool-0", "pool-1", "pool-2"]),
-            some(
-                "mostly waiting for pool-1, pool-0 and 1 more, which were running (90%, measured)",
-                "pool-1, pool-0 and 1 more (3 threads)"
-            )
         );
     }
 

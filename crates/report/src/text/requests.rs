@@ -1,6 +1,7 @@
 //! Requests, as text: each operation's latencies, and the reasons for a request's time.
 
 mod alone;
+mod called;
 mod clock;
 mod group;
 mod left_out;
@@ -16,8 +17,8 @@ use wakepath_engine::requests::{
 };
 use wakepath_findings::Certainty;
 
-use super::headline::headline;
-use super::{Source, footer, goroutine, part, path, seconds, when, when_anywhere};
+use super::path::path_below;
+use super::{Source, footer, goroutine, part, seconds, when, when_anywhere};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{bytes, count, duration, rough_share, share};
@@ -132,19 +133,26 @@ pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layou
 /// A sentence: the reason for a request's time, and its certainty.
 pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
     match answer.headline() {
-        RequestHeadline::Blocked(first) => blocked(answer, &BlockedLine::new(&first, answer.traced)),
-        RequestHeadline::Path(path) => headline(&path.answer),
+        RequestHeadline::Blocked(first) => {
+            blocked(answer, &BlockedLine::new(&first, answer.traced, answer.path.as_ref().ok()))
+        }
+        RequestHeadline::Path(path) => called::sentence(answer, path),
         RequestHeadline::Span(..) | RequestHeadline::Length => took(answer),
     }
 }
 
 /// The sentence for a request blocked by another, with the time.
-fn blocked(answer: &RequestAnswer, BlockedLine { ns, other, .. }: &BlockedLine) -> Line {
+fn blocked(answer: &RequestAnswer, BlockedLine { ns, other, collections, .. }: &BlockedLine) -> Line {
     let window = answer.to.since(answer.from);
     let name = operation_name(answer.traced.operation(answer.request));
     let share = rough_share(*ns, window);
     let time = format!(", for {} of {} ({share}, inferred)", duration(*ns), duration(window));
-    Line::strong(format!("{name} was blocked by {other}")).add(Style::Normal, time)
+    let line = Line::strong(format!("{name} was blocked by {other}")).add(Style::Normal, time);
+    match collections {
+        0 => line,
+        1 => line.add(Style::Normal, ", in a garbage collection that it asked for"),
+        several => line.add(Style::Normal, format!(", in {several} garbage collections that it asked for")),
+    }
 }
 
 /// The sentence with a request's length, and the span with most of it.
@@ -183,7 +191,7 @@ fn by_thread(
     behind.blank();
     if blockers.len() > 1 || blockers.iter().any(|one| one.through.is_some()) {
         behind.unwrapped(Line::faint(" share     time  blocked by other requests, inferred"));
-        for BlockedLine { ns, other, through } in blockers.iter().take(MAX_ROWS) {
+        for BlockedLine { ns, other, through, .. } in blockers.iter().take(MAX_ROWS) {
             behind.hanging(Line::strong(part(*ns, window)), TEXT, other.as_str());
             if let Some(through) = through {
                 behind.hanging(Line::from(""), TEXT, Line::faint(format!("it held back {through}")));
@@ -196,6 +204,7 @@ fn by_thread(
         }
         behind.blank();
     }
+    called::rows(&mut behind, answer, of_thread);
     if let Some(goroutine) = &of_thread.goroutine {
         for (ns, text) in goroutine::waits(goroutine, |request| {
             format!("{}, request {}", operation_name(traced.operation(request)), request_id(traced, request))
@@ -225,7 +234,8 @@ fn by_thread(
     if let Some(next) = decides(undecided, window, root.turns.is_some(), language) {
         behind.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     }
-    before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
+    let path = path_below(called::sentence(answer, of_thread), &of_thread.answer, source, layout);
+    before.into_text() + &path + &behind.into_text()
 }
 
 /// The step to know an event loop's reasons, where a large part is undecided.
@@ -290,20 +300,25 @@ struct BlockedLine {
     other: String,
     /// The requests that waited for it, and for which the explained request waited.
     through: Option<String>,
+    /// Its garbage collections, if at least half the time went to these.
+    collections: usize,
 }
 
 /// The requests that blocked the path, with their times, largest first.
 fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<BlockedLine> {
-    path.blocking().iter().map(|blocking| BlockedLine::new(blocking, traced)).collect()
+    path.blocking().iter().map(|blocking| BlockedLine::new(blocking, traced, Some(path))).collect()
 }
 
 impl BlockedLine {
-    fn new(blocking: &Blocking<'_>, traced: &Traced) -> Self {
+    fn new(blocking: &Blocking<'_>, traced: &Traced, path: Option<&RequestPath<'_>>) -> Self {
         let blocked = match blocking {
             Blocking::Known(blocked) => {
                 let name = operation_name(traced.operation(blocked.request));
                 let other = format!("{name}, request {}", request_id(traced, blocked.request));
-                return Self { ns: blocked.total_ns, other, through: through(blocked, traced) };
+                let collections = path.map(|path| path.collections_by(blocked.request));
+                let most = collections.filter(|(_, ns)| *ns >= blocked.total_ns / 2);
+                let (through, collections) = (through(blocked, traced), most.map_or(0, |(count, _)| count));
+                return Self { ns: blocked.total_ns, other, through, collections };
             }
             Blocking::Missing(blocked) => blocked,
         };
@@ -313,7 +328,8 @@ impl BlockedLine {
         let of = if services.is_empty() { String::new() } else { format!("{}, ", services.join(" and ")) };
         let said: Vec<_> = blocked.attributes.iter().map(said_attribute).collect();
         let said = if said.is_empty() { String::new() } else { format!(" with {}", said.join(", ")) };
-        Self { ns: blocked.total_ns, other: format!("{of}request {trace}{said}, {why}"), through: None }
+        let other = format!("{of}request {trace}{said}, {why}");
+        Self { ns: blocked.total_ns, other, through: None, collections: 0 }
     }
 }
 

@@ -282,6 +282,10 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             };
             ("thread", what)
         }
+        RowKey::Collection => match row.pauses.as_ref().map(|pauses| pauses.count) {
+            Some(count @ 2..) => ("garbage_collection", format!("waiting for {count} garbage collections")),
+            _ => fixed("garbage_collection", "waiting for a garbage collection"),
+        },
         RowKey::KernelThread(name) => ("kernel_thread", format!("waiting for kernel thread {}", comm(*name))),
         RowKey::Signal(signal) => ("signal", cut_short(evidence, signal)),
         RowKey::Stopped(until) => ("stopped", stopped(evidence, *until)),

@@ -92,7 +92,12 @@ impl Reader {
             "exit" => EventKind::Exit,
             "rename" => {
                 let tid = self.named(words)?;
-                EventKind::Rename { tid, comm: Comm::new(words.need("a name")?.as_bytes()) }
+                let mut name = words.need("a name")?.to_owned();
+                while let Some(word) = words.next() {
+                    name += " ";
+                    name += word;
+                }
+                EventKind::Rename { tid, comm: Comm::new(name.as_bytes()) }
             }
             "out" => EventKind::Packet(self.packet(words, Direction::Out)?),
             "in" => EventKind::Packet(self.packet(words, Direction::In)?),

@@ -13,6 +13,14 @@ use crate::{
 /// The span attribute with the OS thread in which the span began, written by wakepath's plug-ins.
 pub(super) const TID: &str = "wakepath.tid";
 
+/// A server's span's attributes with its client's port, in OpenTelemetry's conventions since 1.21 and in two older sets.
+pub(super) const PEER_PORTS: [&str; 3] = ["network.peer.port", "net.sock.peer.port", "net.peer.port"];
+
+/// Whether an attribute has a server's client's port.
+pub(super) fn is_peer_port(key: &str) -> bool {
+    PEER_PORTS.contains(&key)
+}
+
 /// The attribute of a span that wakepath made to explain a request: the request's span id. An export writes it.
 pub const EXPLAINS: &str = "wakepath.explains";
 
@@ -64,6 +72,8 @@ pub(super) struct Described<'a> {
     pub(super) to_ns: u64,
     pub(super) failed: bool,
     pub(super) tid: Option<u32>,
+    /// The other end's port: the client's, in a server's span.
+    pub(super) peer_port: Option<u32>,
     /// The attribute [`EXPLAINS`] is present.
     pub(super) explains: bool,
     /// ns since 1970.
@@ -165,6 +175,7 @@ impl Collector {
             to,
             failed: span.failed,
             tid: span.tid,
+            peer_port: span.peer_port.filter(|_| span.kind == Kind::Server).and_then(a_port),
             queued: span.queued_ns.map(Stamp::from_ns),
             turns: turns.map(Box::new),
         });
@@ -206,6 +217,11 @@ impl Collector {
         let services = std::mem::take(&mut self.services).into_iter().zip(is_used);
         services.filter(|(_, is_used)| *is_used).map(|(service, _)| service).collect()
     }
+}
+
+/// A port; proxies that hide the client write 0.
+fn a_port(number: u32) -> Option<u16> {
+    u16::try_from(number).ok().filter(|port| *port != 0)
 }
 
 /// A value's index among all distinct values.

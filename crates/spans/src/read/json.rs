@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::ReadError;
-use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS, is_peer_port};
 use crate::{Language, Service};
 use jaeger::JaegerTrace;
 use scalar::Scalar;
@@ -277,6 +277,7 @@ fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
             match &*key {
                 TID => described.tid = value().int_value.small(),
                 EXPLAINS => described.explains = true,
+                key if is_peer_port(key) => described.peer_port = value().int_value.small(),
                 QUEUED => described.queued_ns = value().int_value.number(),
                 TURNS => turns = value().string_value.text(),
                 READY => ready = value().string_value.text(),

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS, is_peer_port};
 use crate::{Kind, Language, Service, SpanId, TraceId};
 
 #[derive(Message)]
@@ -91,7 +91,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
             for span in ScopeSpans::decode(scope_spans)?.spans {
                 let span = Span::decode(span)?;
                 let name = String::from_utf8_lossy(&span.name);
-                let Noted { tid, explains, queued_ns, turns, ready } = noted(span.attributes)?;
+                let Noted { tid, peer_port, explains, queued_ns, turns, ready } = noted(span.attributes)?;
                 let described = Described {
                     trace: TraceId::from_bytes(&span.trace_id),
                     id: SpanId::from_bytes(&span.span_id),
@@ -102,6 +102,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
                     to_ns: span.end_time_unix_nano,
                     failed: span.status.is_some_and(|status| status.code == ERROR),
                     tid,
+                    peer_port,
                     explains,
                     queued_ns,
                     turns: turns.as_deref().and_then(|text| str::from_utf8(text).ok()),
@@ -150,6 +151,7 @@ fn service(resource: Resource) -> Result<Service, DecodeError> {
 #[derive(Default)]
 struct Noted {
     tid: Option<u32>,
+    peer_port: Option<u32>,
     explains: bool,
     queued_ns: Option<u64>,
     turns: Option<Bytes>,
@@ -168,6 +170,8 @@ fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
             noted.turns = value.and_then(|value| value.text);
         } else if &*key == READY.as_bytes() {
             noted.ready = value.and_then(|value| value.text);
+        } else if str::from_utf8(&key).is_ok_and(is_peer_port) {
+            noted.peer_port = value.and_then(|value| u32::try_from(value.number?).ok());
         }
         noted.explains |= &*key == EXPLAINS.as_bytes();
     }

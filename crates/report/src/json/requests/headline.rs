@@ -60,7 +60,9 @@ fn sentence(answer: &RequestAnswer) -> HeadlineJson {
             let ns = blocking.total_ns();
             inferred("blocked_by_request", ns, ns > window / 2)
         }
-        RequestHeadline::Path(path) => headline(&path.answer),
+        RequestHeadline::Path(path) => {
+            HeadlineJson { text: request_sentence(answer).into_plain(), ..headline(&path.answer) }
+        }
         RequestHeadline::Span(own, is_most) => inferred("span", own.total_ns, is_most),
         RequestHeadline::Length => HeadlineJson { basis: None, ..inferred("empty_window", 0, false) },
     }

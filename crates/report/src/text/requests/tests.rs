@@ -202,7 +202,7 @@ fn a_blocking_request_without_spans_is_named_by_what_its_threads_say() {
     let words = |sampled, services: Vec<SaidService>, attributes: Vec<SaidAttribute>| {
         let (services, attributes) = (services.into_iter().collect(), attributes.into_iter().collect());
         let blocked = engine::BlockedByMissing { trace, sampled, services, attributes, total_ns: 70 };
-        let line = BlockedLine::new(&Blocking::Missing(&blocked), &traced);
+        let line = BlockedLine::new(&Blocking::Missing(&blocked), &traced, None);
         assert_eq!((line.ns, line.through), (70, None));
         line.other
     };

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::List;
 use super::scalar::Scalar;
-use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
+use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS, is_peer_port};
 use crate::{Kind, Service, ServiceIndex};
 
 #[derive(Deserialize, Default)]
@@ -141,6 +141,7 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
             "error" => described.failed |= value.is_true(),
             TID => described.tid = value.small(),
             EXPLAINS => described.explains = true,
+            key if is_peer_port(key) => described.peer_port = value.small(),
             QUEUED => described.queued_ns = value.number(),
             TURNS => turns = value.text(),
             READY => ready = value.text(),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::scalar::Scalar;
 use crate::read::ReadError;
-use crate::read::collect::{Collector, Described, EXPLAINS, QUEUED, READY, TID, TURNS};
+use crate::read::collect::{Collector, Described, EXPLAINS, PEER_PORTS, QUEUED, READY, TID, TURNS};
 use crate::{Kind, Service};
 
 #[derive(Deserialize, Default)]
@@ -113,6 +113,7 @@ fn take_span(element: &RawValue, collector: &mut Collector) -> Result<(), ReadEr
         // The tag has the error's text.
         failed: tag("error").is_there(),
         tid: tag(TID).small(),
+        peer_port: PEER_PORTS.iter().find_map(|key| tag(key).small()),
         explains: tag(EXPLAINS).is_there(),
         queued_ns: tag(QUEUED).number(),
         turns: turns.as_deref(),

@@ -1,5 +1,6 @@
 //! The rows of a request, and its lines behind them.
 
+use wakepath_critical_path::WaitId;
 use wakepath_engine::Algorithm;
 use wakepath_engine::requests::{self as engine, BlockedBy, BlockingRequest, DiskAccesses, OwnTime};
 use wakepath_engine::requests::{RequestAnswer, find_request, join, request};
@@ -65,6 +66,33 @@ fn several_blocking_requests_or_one_through_another_have_rows_and_the_thirteenth
         assert_eq!(shared.is_some(), rest.is_some(), "{count}: {rows:?}");
         assert!(shared.is_none_or(|row| rest.is_some_and(|rest| row.contains(rest))), "{shared:?}");
     }
+}
+
+#[test]
+fn a_blocking_request_that_asked_for_collections_is_said_to_have_from_half_of_the_time_on() {
+    let (recorded, traced) = (recorded(), crate::sample::requests::traced());
+    let joined = join(&recorded, &traced).expect("a clock");
+    let which = find_request(&traced, &format!("{:0>32}", "3002")).expect("it is there");
+    let mut answer = request(&joined, which, Algorithm::default());
+    let first = answer.path.as_ref().expect("a path").blocked_by[0].clone();
+    let mut told = |collections: &[u32], total_ns| {
+        let path = answer.path.as_mut().expect("a path");
+        path.blocked_by = vec![BlockedBy { total_ns, ..first.clone() }];
+        path.blocked_by_missing = Vec::new();
+        let stacks = std::mem::take(&mut path.answer.stacks);
+        path.answer.stacks = stacks.with_collections(collections.iter().map(|id| WaitId(*id)));
+        let (_, ns) = path.collections_by(first.request);
+        let text = request_text(&answer, Source::Read(" a.rec"), "", Layout::PLAIN);
+        let sentence = text.split("\n\n").next().expect("a sentence").replace('\n', " ");
+        (sentence.split_once(", inferred)").map(|(_, end)| end.to_owned()), ns)
+    };
+    let said = Some(String::from(", in a garbage collection that it asked for"));
+    let (nothing, none) = told(&[], first.total_ns);
+    assert_eq!((nothing.as_deref(), none), (Some(""), 0));
+    let (end, ns) = told(&[0], first.total_ns);
+    assert_eq!(end, said);
+    assert_eq!(told(&[0], 2 * ns).0, said);
+    assert_eq!(told(&[0], 2 * ns + 2).0.as_deref(), Some(""));
 }
 
 #[test]
