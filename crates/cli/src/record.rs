@@ -368,7 +368,7 @@ fn answer(
         let text = format!("another recording took the name {asked}: this one is {}", path.display());
         output.complain("warning", &text);
     }
-    // Who records spans asks about requests, and not about the machine.
+    // The answer to a recording with spans is about requests, and not about the machine.
     let is_of_requests = arguments.otlp.is_some() && arguments.command.is_empty() && !arguments.json;
     if is_of_requests && requests::answer_made(&input, &recorded, output)? {
         return Ok(());

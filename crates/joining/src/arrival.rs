@@ -78,7 +78,7 @@ impl Exchanges {
     }
 
     /// A thread's other exchanges that were open in this time, at its end or before.
-    pub(crate) fn of_others(
+    pub(crate) fn others(
         &self,
         thread: ThreadIndex,
         own: Answered,

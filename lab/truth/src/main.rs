@@ -95,28 +95,7 @@ enum Verb {
         without_twins: bool,
     },
     /// Plants causes in requests to services that a user would write, asks about them, and prints a table with the answers.
-    Questions {
-        /// The services, by name; all if none is named.
-        names: Vec<String>,
-        /// With the plug-in, or without it; both if not given.
-        #[arg(long, value_enum)]
-        mode: Option<Mode>,
-        /// The tool under judgement.
-        #[arg(long, default_value = "target/release/wakepath")]
-        wakepath: PathBuf,
-        /// The folder with the services.
-        #[arg(long, default_value = "lab/questions")]
-        scripts: PathBuf,
-        /// The folder with the packages fetched by `packaging/questions`.
-        #[arg(long, default_value = "target/questions")]
-        packages: PathBuf,
-        /// Keep recordings, screens and documents in this folder.
-        #[arg(long, value_name = "DIR")]
-        keep: Option<PathBuf>,
-        /// Ask again about the recordings kept in this folder by `--keep`.
-        #[arg(long, value_name = "DIR", conflicts_with = "keep")]
-        replay: Option<PathBuf>,
-    },
+    Questions(questions::Options),
     /// Checks the recording cost that the tool prints: pairs of runs of a load, alone and recorded.
     Cost {
         /// The loads, by name; all if none is named.
@@ -199,14 +178,8 @@ fn main() -> ExitCode {
         Some(Verb::Incidents { names, wakepath, scripts, keep, without_twins }) => {
             plant(names, wakepath, scripts, keep.as_ref(), !without_twins)
         }
-        Some(Verb::Questions { names, mode, wakepath, scripts, packages, keep, replay }) => {
-            let places = questions::Places {
-                wakepath: wakepath.clone(),
-                scripts: scripts.clone(),
-                packages: packages.clone(),
-            };
-            ask_questions(names, *mode, &places, keep.as_ref(), replay.as_ref())
-        }
+        Some(Verb::Questions(options)) => place(options.replay.as_ref().or(options.keep.as_ref()))
+            .and_then(|(folder, _temporary)| questions::ask_all(options, &folder)),
         Some(Verb::Cost { names, pairs, seconds, wakepath, programs }) => {
             let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
             check_cost(names, *pairs, &series)
@@ -383,30 +356,6 @@ fn plant(
     }
     println!("\n{}", incidents::sums(&judged));
     Ok(incidents::is_right(&judged))
-}
-
-/// Asks each service's questions in each mode, and prints the table. True if no answer is wrong.
-fn ask_questions(
-    names: &[String],
-    mode: Option<Mode>,
-    places: &questions::Places,
-    keep: Option<&PathBuf>,
-    replay: Option<&PathBuf>,
-) -> Result<bool> {
-    let (folder, _temporary) = place(replay.or(keep))?;
-    println!("{}", questions::HEAD);
-    let mut all = Vec::new();
-    for service in questions::services(&places.scripts, names)? {
-        for mode in mode.map_or_else(|| vec![Mode::Plain, Mode::PlugIn], |mode| vec![mode]) {
-            let kept = folder.join(format!("{}.{}", service.name, mode.name()));
-            for answered in questions::ask(places, &service, mode, &kept, replay.is_some()) {
-                println!("{}", questions::row(&answered));
-                all.push(answered);
-            }
-        }
-    }
-    println!("\n{}", questions::sums(&all));
-    Ok(questions::is_right(&all))
 }
 
 /// The folder for recordings: the folder to keep, or a temporary folder, removed when the second value is dropped.

@@ -1,4 +1,4 @@
-//! Questions to services: each service is one that a user would write, under OpenTelemetry's own packages; a question plants
+//! Questions to services, as users write them, under OpenTelemetry's own packages. A question plants
 //! a cause in one of its requests, and asks `wakepath requests` about that request. The twin is the same without the cause.
 
 mod ask;
@@ -9,11 +9,50 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 
 pub use ask::{Answered, Mode, Places, ask};
 pub use head::{Question, Service};
 
 use crate::incidents::{IncidentVerdict, TwinVerdict};
+
+/// The options of the questions.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The services, by name; all if none is named.
+    names: Vec<String>,
+    /// With the plug-in, or without it; both if not given.
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    places: Places,
+    /// Keep recordings, screens and documents in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Ask again about the recordings kept in this folder by `--keep`.
+    #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+    pub replay: Option<PathBuf>,
+}
+
+/// Asks each service's questions in each mode, and prints the table. True if no answer is wrong.
+///
+/// # Errors
+/// If a service's file cannot be read, or no service has a given name.
+pub fn ask_all(options: &Options, folder: &Path) -> Result<bool> {
+    println!("{HEAD}");
+    let mut all = Vec::new();
+    for service in services(&options.places.scripts, &options.names)? {
+        for mode in options.mode.map_or_else(|| vec![Mode::Plain, Mode::PlugIn], |mode| vec![mode]) {
+            let kept = folder.join(format!("{}.{}", service.name, mode.name()));
+            for answered in ask(&options.places, &service, mode, &kept, options.replay.is_some()) {
+                println!("{}", row(&answered));
+                all.push(answered);
+            }
+        }
+    }
+    println!("\n{}", sums(&all));
+    Ok(is_right(&all))
+}
 
 /// The services in a folder, by name; only the named ones, if names are given.
 ///
@@ -37,14 +76,14 @@ pub fn services(folder: &Path, names: &[String]) -> Result<Vec<Service>> {
     let mut services = Vec::new();
     for file in files {
         let service = Service::read(&file)?;
-        // A file without questions is called by another one.
+        // A file without questions is only called.
         let has_questions = !service.questions.is_empty();
         if has_questions && (names.is_empty() || names.contains(&service.name)) {
             services.push(service);
         }
     }
     for name in names {
-        ensure!(services.iter().any(|one| one.name == *name), "no service is called `{name}`");
+        ensure!(services.iter().any(|service| service.name == *name), "no service is called `{name}`");
     }
     Ok(services)
 }

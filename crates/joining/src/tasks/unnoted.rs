@@ -90,7 +90,7 @@ impl Walk<'_, '_> {
         let unclear = Answered { asked: place.from, answered: place.to };
         let own = joined.exchange(request, thread).unwrap_or(unclear);
         let answered = own.answered.clamp(place.from, place.to);
-        let others = joined.exchanges().of_others(thread, own, place.from, answered);
+        let others = joined.exchanges().others(thread, own, place.from, answered);
         let waits = self.loop_waits(thread, place.from, answered);
         let other = others.iter().map(|other| other.answered).filter(|at| *at < answered).max();
         let last = waits.last().copied();

@@ -112,7 +112,6 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let sizes: Vec<Option<f64>> = expected.json.iter().map(|part| sum(document, part)).collect();
     let missing = expected.json.iter().zip(&sizes).find(|(_, size)| size.is_none());
     let in_document = sizes.first().copied().flatten();
-    // Questions to services have no part of their own: a request's document has the screen's rows.
     let in_it = |is: &dyn Fn(f64) -> bool| expected.json.is_empty() || in_document.is_some_and(is);
     let right_document = missing.is_none() && in_it(&near);
     let reaches =

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 use wakepath_runner::ended;
 
@@ -85,14 +85,17 @@ impl Default for Answered {
     }
 }
 
-/// Where everything is.
-#[derive(Debug)]
+/// The programs and packages.
+#[derive(Debug, Args)]
 pub struct Places {
     /// The tool under judgement.
+    #[arg(long, default_value = "target/release/wakepath")]
     pub wakepath: PathBuf,
     /// The folder with the services' files.
+    #[arg(long, default_value = "lab/questions")]
     pub scripts: PathBuf,
-    /// The packages fetched by `packaging/questions`.
+    /// The folder with the packages fetched by `packaging/questions`.
+    #[arg(long, default_value = "target/questions")]
     pub packages: PathBuf,
 }
 
@@ -115,7 +118,7 @@ pub fn ask(places: &Places, service: &Service, mode: Mode, folder: &Path, is_rep
             ..Answered::default()
         };
         let judged = match &sent {
-            Ok(sent) => judge(places, question, &of(sent, index), folder),
+            Ok(sent) => judge(places, question, &requests_in(sent, index), folder),
             Err(error) => {
                 Ok(Answered { verdict: IncidentVerdict::NotRun(format!("{error:#}")), ..Answered::default() })
             }
@@ -131,7 +134,7 @@ pub fn ask(places: &Places, service: &Service, mode: Mode, folder: &Path, is_rep
 }
 
 /// The requests of a question.
-fn of(sent: &[Sent], question: usize) -> Vec<Sent> {
+fn requests_in(sent: &[Sent], question: usize) -> Vec<Sent> {
     sent.iter().filter(|it| it.question == question).cloned().collect()
 }
 
@@ -150,7 +153,7 @@ fn record(places: &Places, service: &Service, mode: Mode, folder: &Path) -> Resu
     // The others first: the service that is asked may need them as it starts.
     let started = service.programs.iter().rev();
     let _running = started.map(|program| start(places, program, mode, folder)).collect::<Result<Vec<_>>>()?;
-    // What a program does once is no part of a question.
+    // The work that a program does once is no part of a question.
     send_all(service, 0).context("before the recording")?;
     let mut command = Command::new(&places.wakepath);
     command.args(["record", "--otlp", "-a", "-o"]).arg(folder.join(RECORDING));
@@ -274,7 +277,7 @@ fn answer(places: &Places, trace_id: &str, folder: &Path, name: &str) -> Result<
     ))
 }
 
-/// A screen whose paragraphs above the line with the time are one line each: a screen has narrow lines.
+/// A screen with a long line for each paragraph above the line with the time: a screen has narrow lines.
 fn with_long_lines(screen: &str) -> String {
     let head = screen
         .split("\n\n")
@@ -285,7 +288,7 @@ fn with_long_lines(screen: &str) -> String {
     long.collect::<Vec<_>>().join("\n\n") + rest
 }
 
-/// Lines with another one behind: as a line of its own where a new sentence begins.
+/// Adds a line to a paragraph's line, or behind it where a new sentence begins.
 fn joined(long: String, line: &str) -> String {
     let begins = line.starts_with("or, if ") || begins_with_year(line);
     let between = match (long.is_empty(), begins) {
@@ -334,6 +337,6 @@ mod tests {
     fn a_question_has_its_own_requests() {
         let mut other = sent(0, 1.0, None);
         other.question = 3;
-        assert_eq!(of(&[sent(0, 1.0, None), other], 3).len(), 1);
+        assert_eq!(requests_in(&[sent(0, 1.0, None), other], 3).len(), 1);
     }
 }

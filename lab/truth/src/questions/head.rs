@@ -42,7 +42,7 @@ pub struct Question {
     pub send: Vec<Sending>,
     /// The requests of the twin; empty without a twin.
     pub twin: Vec<Sending>,
-    /// The path of the request that is asked about; the last one if there is none.
+    /// The asked request's path; the last request's if there is none.
     pub asked: Option<String>,
     /// The planted size.
     pub size: Size,
@@ -186,13 +186,13 @@ impl Question {
 
 /// `0 /hold, 100 /item`: times in ms, and paths.
 fn sendings(value: &str) -> Result<Vec<Sending>> {
-    let one = |text: &str| {
+    let sending = |text: &str| {
         let (at, path) = text.trim().split_once(' ').with_context(|| format!("no `MS /PATH` in `{text}`"))?;
         let at = at.parse().with_context(|| format!("`{at}` is no time in ms"))?;
         ensure!(path.starts_with('/'), "`{path}` is no path");
         Ok(Sending { at: Duration::from_millis(at), path: path.to_owned() })
     };
-    let all = value.split(',').map(one).collect::<Result<Vec<_>>>()?;
+    let all = value.split(',').map(sending).collect::<Result<Vec<_>>>()?;
     ensure!(all.is_sorted_by_key(|sending| sending.at), "the requests are not in the order of their times");
     Ok(all)
 }
