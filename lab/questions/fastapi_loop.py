@@ -14,6 +14,7 @@
 # twin: 0 /thread-batch, 0 /thread-batch, 100 /thread-quick
 # size: 300 ms
 # who: GET /thread-batch
+# short: which was sleeping
 #
 # question: async-lock
 # cause: a coroutine waits for an asyncio.Lock that another request holds
@@ -96,6 +97,7 @@
 # size: 250 ms
 # says: sleeping
 # never: GET /ping
+# twin-never: GET /ping
 """FastAPI under uvicorn: a single event loop, and three threads for plain functions."""
 
 import asyncio

@@ -82,9 +82,11 @@ const UNKNOWN = { letter: '-', at: 0 };
 let root = UNKNOWN;
 let idle = 0;
 let hasRun = false;
-// The kind of the last root; the trace that had the first turn behind it, and when; and whether all of the root is this trace's.
+// The kind of the last root; the trace that had the first turn behind it, its longest turn since, and a time (ms of `performance`) within that turn;
+// and whether all of the root is this trace's.
 let rootKind = 5;
 let first;
+let longest = -1;
 let firstAt = 0;
 let isFirsts = false;
 // The running callback's reason, and its number.
@@ -212,7 +214,14 @@ function joins(turns, from) {
   return noted === turns && from - turns.times[turns.times.length - 1] <= MAX_GAP;
 }
 
+// Each span has the origin of its own beginning: so far within a turn, another span finds it in spite of that (ms).
+const INSIDE = 0.02;
+
 function note(turns, word, from, to) {
+  if (isFirsts && turns.trace === first && to - from > longest) {
+    longest = to - from;
+    firstAt = from + Math.min(longest / 2, INSIDE);
+  }
   const { times, words } = turns;
   if (isJoined) {
     times[times.length - 1] = to;
@@ -252,6 +261,7 @@ function begin(next, at, isRoots) {
   next.callback = callback;
   if (!hasRun) {
     first = next.trace;
+    longest = -1;
     firstAt = at;
     isFirsts = !ALL && ((isRoots && MADE_FOR_ONE.has(rootKind)) || next.bornIn === callback);
   } else if (!MADE_FOR_ONE.has(rootKind) && next.trace !== first) {

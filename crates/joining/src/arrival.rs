@@ -20,7 +20,7 @@ use wakepath_wait_graph::{Exchange, Graph, ThreadIndex};
 use crate::connection::{LATE_NS, NEAR_NS, is_called, is_clear};
 use crate::join::Joined;
 use crate::model::JoinedBy;
-use crate::tasks::{TAKES_UP_NS, is_loop_wait};
+use crate::tasks::is_loop_wait;
 
 /// The shortest reported wait, ns; and a twentieth of the time since the arrival.
 const MIN_WAIT_NS: u64 = 1_000_000;
@@ -41,10 +41,15 @@ pub(crate) struct Answered {
     pub answered: Stamp<Reference>,
     /// The question's.
     pub asked: Stamp<Reference>,
+    /// The client's port.
+    pub port: Option<u16>,
 }
 
 /// JavaScript's spans begin at whole milliseconds, and last as long as they did, ns.
 const WHOLE_MS: u64 = 1_000_000;
+
+/// The longest time, ns, in which a loop accepts a connection: its data come behind.
+const ACCEPTS_NS: u64 = 3_000_000;
 
 /// The most answers searched behind a time for requests that were open then.
 const MAX_OPEN: usize = 4096;
@@ -59,8 +64,9 @@ impl Exchanges {
     /// All exchanges in a graph.
     fn new(graph: &Graph) -> Self {
         let mut by_thread: HashMap<_, Vec<_>> = HashMap::new();
-        for Exchange { thread, answered, asked, .. } in graph.exchanges().filter(is_called) {
-            by_thread.entry(thread).or_default().push(Answered { answered, asked });
+        for Exchange { thread, answered, asked, flow, .. } in graph.exchanges().filter(is_called) {
+            let port = Some(flow.target.port());
+            by_thread.entry(thread).or_default().push(Answered { answered, asked, port });
         }
         by_thread.values_mut().for_each(|all| all.sort_unstable());
         Self { by_thread }
@@ -128,15 +134,17 @@ impl Joined<'_> {
         // A longer span's answer may be a twentieth of its length away.
         let near = (LATE_NS + slack_ns).max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
-        let around_ns = 2 * near + NEAR_NS + slack_ns;
+        let around_ns = 2 * (near + slack_ns) + NEAR_NS;
         let (first, last) = (to.minus(around_ns), to.plus(around_ns));
         let around = self.exchanges().answered(thread, first, last);
-        let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered);
+        let peer = self.traced.root(request).peer_port;
+        let is_its = |it: &&Answered| peer.is_none() || it.port == peer;
+        let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered).filter(is_its);
         let mut fits: Vec<_> = fits.map(|it| (it.answered.ns().abs_diff(to.ns()), it)).collect();
         fits.sort_unstable();
         let is_server = self.traced.root(request).kind == Kind::Server;
         let &(gap, own) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;
-        let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap, *other, NEAR_NS + slack_ns));
+        let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap + slack_ns, *other, NEAR_NS));
         is_single.then_some(*own)
     }
 
@@ -150,7 +158,7 @@ impl Joined<'_> {
         let mut sums: BTreeMap<RequestIndex, u64> = BTreeMap::new();
         // A loop that was idle takes the data up at once; what was open before had nothing to do. The connections show no more.
         let graph = &self.recorded.graph;
-        let before = graph.state_intervals(thread).overlapping(from.minus(TAKES_UP_NS), from.plus(1));
+        let before = graph.state_intervals(thread).overlapping(from.minus(ACCEPTS_NS), from.plus(1));
         let idle = before.filter(|interval| is_loop_wait(graph, interval)).last().map(|wait| wait.from);
         for worked in self.work_of(thread, from, to) {
             let WorksFor::Span(span) = worked.works_for else { continue };

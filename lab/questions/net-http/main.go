@@ -32,8 +32,8 @@
 //
 // question: connection-pool
 // cause: a request waits for the only connection of a pool, which another request has
-// send: 0 /connection, 100 /connection-quick
-// twin: 0 /connection?free=1, 100 /connection-quick
+// send: 0 /connection, 100 /quick-connection
+// twin: 0 /connection?free=1, 100 /quick-connection
 // size: body
 // who: GET /connection
 
@@ -113,7 +113,7 @@ func main() {
 		}
 		time.Sleep(400 * time.Millisecond)
 	})
-	handle("/connection-quick", func(*http.Request) { connections <- <-connections })
+	handle("/quick-connection", func(*http.Request) { connections <- <-connections })
 	handle("/sleepy", func(request *http.Request) {
 		ms, _ := time.ParseDuration(request.URL.Query().Get("ms") + "ms")
 		time.Sleep(ms)

@@ -14,7 +14,7 @@ use wakepath_truth::drills::{self, Language};
 use wakepath_truth::incidents;
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
-use wakepath_truth::questions::{self, Mode};
+use wakepath_truth::questions;
 use wakepath_truth::runner::{Judgement, Runner, judge, read};
 use wakepath_truth::states;
 use wakepath_truth::table;

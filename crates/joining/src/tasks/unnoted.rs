@@ -87,7 +87,7 @@ impl Walk<'_, '_> {
         }
         let joined = self.joined;
         // Two answers at about its end: either may be its own.
-        let unclear = Answered { asked: place.from, answered: place.to };
+        let unclear = Answered { asked: place.from, answered: place.to, port: None };
         let own = joined.exchange(request, thread).unwrap_or(unclear);
         let answered = own.answered.clamp(place.from, place.to);
         let others = joined.exchanges().others(thread, own, place.from, answered);

@@ -100,7 +100,8 @@ pub struct Places {
 }
 
 /// The words of an answer by spans alone.
-const NO_THREAD: &str = "the thread that worked for it is not known";
+const NO_PATH: [&str; 2] =
+    ["the thread that worked for it is not known", "whose goroutines were not recorded"];
 /// The longest time until a program listens.
 const START: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -224,14 +225,17 @@ fn judge(places: &Places, question: &Question, sent: &[Sent], folder: &Path) -> 
         json: Vec::new(),
     };
     let checked = check(&expected, &screen, &document);
+    let one_line = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     let basis = document["headline"]["basis"].as_str().unwrap_or_default();
     let mut answered = Answered {
         planted: checked.planted,
         is_measured: checked.said.contains("measured") || basis == "measured",
         said: checked.said,
         verdict: match checked.verdict {
-            IncidentVerdict::Wrong(_) if screen.contains(NO_THREAD) => {
-                IncidentVerdict::Undecided(NO_THREAD.to_owned())
+            IncidentVerdict::Wrong(why) => {
+                let admitted = NO_PATH.into_iter().find(|words| one_line.contains(words));
+                admitted
+                    .map_or(IncidentVerdict::Wrong(why), |words| IncidentVerdict::Undecided(words.to_owned()))
             }
             verdict => verdict,
         },
