@@ -238,7 +238,12 @@ impl PathAnswer<'_> {
         let Some(Finding { key: RowKey::Timer, row, .. }) = self.findings().rows.first() else {
             return false;
         };
-        let is_asked = !matches!(self.question, Question::Request { goroutine: true, .. });
+        // A request's path goes through many threads, each with a sleep of its own.
+        let is_own = || row.threads.iter().all(|thread| *thread == self.path.window.thread);
+        let is_asked = match self.question {
+            Question::Command { .. } | Question::Thread => true,
+            Question::Request { goroutine, .. } => !goroutine && is_own(),
+        };
         let recorder = self.recorded.format.as_ref().filter(|_| self.recorded.tracer.is_none());
         is_asked
             && row.waits() >= MIN_SLEEPS
@@ -343,5 +348,25 @@ mod tests {
             let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine };
             assert_eq!(lacks(&sleeps(3, 100), plain, Some(request)), !goroutine);
         }
+        let of_peer = "thread app tid=7
+            thread peer tid=8 tgid=7
+            0 c0 idle switch app
+            0 c1 idle switch peer
+            1 c0 app switch idle blocked call=0:3
+            2 c1 peer switch idle blocked call=230:0
+            102 c1 idle/timer waking peer
+            102 c1 idle switch peer
+            103 c1 peer switch idle blocked call=230:0
+            203 c1 idle/timer waking peer
+            203 c1 idle switch peer
+            204 c1 peer switch idle blocked call=230:0
+            304 c1 idle/timer waking peer
+            304 c1 idle switch peer
+            305 c1 peer waking app
+            305 c0 idle switch app
+            310 c0 app stopped";
+        let request = Question::Request { service: "shop".into(), operation: "GET".into(), goroutine: false };
+        assert!(!lacks(of_peer, plain, Some(request)), "another thread's sleeps");
+        assert!(lacks(of_peer, plain, None), "a thread's path through another one");
     }
 }
