@@ -1,14 +1,14 @@
 // service: java shop 8196 java -Xmx300m -XX:+UseSerialGC PoolServer 8196
 //
 // question: monitor
-// cause: a request waits for an object's monitor that another one has while it sleeps
+// cause: a request waits for an object's monitor, held by another as it sleeps
 // send: 0 /hold, 100 /item
 // twin: 0 /hold?free=1, 100 /item
 // size: body
 // who: GET /hold
 //
 // question: reentrant-lock
-// cause: a request waits for a ReentrantLock that another one has while it sleeps
+// cause: a request waits for a ReentrantLock, held by another as it sleeps
 // send: 0 /hold-lock, 100 /item-lock
 // twin: 0 /hold-lock?free=1, 100 /item-lock
 // size: body
@@ -29,7 +29,7 @@
 // says: collection
 //
 // question: collection-victim
-// cause: a request of many short sleeps is stopped by a collection that another request asks for
+// cause: a request with many short sleeps is stopped by a collection for another request
 // send: 0 /steps, 50 /collect
 // asked: /steps
 // twin: 0 /steps, 50 /quick

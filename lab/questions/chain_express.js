@@ -3,7 +3,7 @@
 // service: postgres 5499
 //
 // question: row-lock
-// cause: Node asks gunicorn, which waits for a database's row that another request's transaction has
+// cause: Node asks gunicorn, which waits for a database's row, locked by another request's transaction
 // send: 0 /order/paid, 100 /order/quick
 // twin: 0 /order/paid?free=1, 100 /order/quick
 // size: body

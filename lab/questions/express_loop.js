@@ -17,7 +17,7 @@
 // short: its data had waited
 //
 // question: own-timer
-// cause: a request awaits its own timer of 300 ms
+// cause: a request awaits its own 300 ms timer
 // send: 0 /await, 100 /ping
 // asked: /await
 // size: 300 ms
@@ -25,7 +25,7 @@
 // never: GET /ping
 //
 // question: timer-then-synchronous
-// cause: a request's own timer of 300 ms, then 200 ms of another request's work in the loop
+// cause: a request's own 300 ms timer, then another request's work in the loop for 200 ms
 // send: 0 /await, 100 /report
 // asked: /await
 // twin: 0 /await, 100 /report?free=1
@@ -33,7 +33,7 @@
 // who: GET /report
 //
 // question: timer-beside-backtracking
-// cause: a request's own timer of 300 ms; another request's work ended before it
+// cause: a request's own 300 ms timer; another request's work ended before it
 // send: 0 /await, 100 /brief
 // asked: /await
 // size: 300 ms
@@ -47,14 +47,14 @@
 // says: running
 //
 // question: full-pool
-// cause: a request's file waits for a free thread of libuv's pool, behind another request's jobs
+// cause: a request's file waits for a free thread in libuv's pool, behind another request's jobs
 // send: 0 /hash, 50 /file
 // twin: 0 /hash?free=1, 10 /file
 // size: body
 // who: GET /hash
 //
 // question: promise-lock
-// cause: a request waits for a lock of promises that another request holds over a timer
+// cause: a request waits for a promises' lock, held by another request over a timer
 // send: 0 /hold, 100 /item
 // twin: 0 /hold?free=1, 100 /item
 // size: body

@@ -2,14 +2,14 @@
 # service: python shop 8193 gunicorn -w 1 -k gthread --threads 8 -b 127.0.0.1:8193 flask_other:app
 #
 # question: thread-lock
-# cause: a plain function waits for a threading.Lock that another one holds
+# cause: a plain function waits for a threading.Lock, held by another
 # send: 0 /thread-hold, 100 /thread-item
 # twin: 0 /thread-hold?free=1, 100 /thread-item
 # size: body
 # who: GET /thread-hold
 #
 # question: thread-limit
-# cause: a plain function waits for a free thread: three others have all of anyio's
+# cause: a plain function waits for a free thread: three others have anyio's
 # send: 0 /thread-batch, 0 /thread-batch, 0 /thread-batch, 100 /thread-quick
 # twin: 0 /thread-batch, 0 /thread-batch, 100 /thread-quick
 # size: 300 ms
@@ -17,7 +17,7 @@
 # short: which was sleeping
 #
 # question: async-lock
-# cause: a coroutine waits for an asyncio.Lock that another request holds
+# cause: a coroutine waits for an asyncio.Lock, held by another request
 # send: 0 /async-hold, 100 /async-item
 # twin: 0 /async-hold?free=1, 100 /async-item
 # size: body
@@ -34,7 +34,7 @@
 # never: time-out
 #
 # question: call
-# cause: a coroutine calls another service, which sleeps for 450 ms, beside a ticker of other requests
+# cause: a coroutine calls another service, which sleeps for 450 ms, beside other requests' ticker
 # send: 0 /call, 50 /ping, 100 /ping, 150 /ping, 200 /ping, 250 /ping, 300 /ping, 350 /ping, 400 /ping
 # asked: /call
 # twin: 0 /call?ms=1, 100 /ping, 150 /ping
@@ -66,7 +66,7 @@
 # never: GET /ping
 #
 # question: timer-then-sleep
-# cause: a coroutine's own timer of 300 ms, then 200 ms of another request in the loop's thread
+# cause: a coroutine's own 300 ms timer, then another request in the loop's thread for 200 ms
 # send: 0 /await, 100 /blocking-sleep
 # asked: /await
 # twin: 0 /await, 100 /blocking-sleep?free=1
@@ -74,7 +74,7 @@
 # who: GET /blocking-sleep
 #
 # question: timer-then-crunch
-# cause: a coroutine's own timer of 300 ms, then 200 ms of another request's computing
+# cause: a coroutine's own 300 ms timer, then another request's computing for 200 ms
 # send: 0 /await, 100 /crunch
 # asked: /await
 # twin: 0 /await, 100 /crunch?free=1

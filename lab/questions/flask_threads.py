@@ -3,14 +3,14 @@
 # service: postgres 5499
 #
 # question: lock
-# cause: a request waits for a threading.Lock that another one holds
+# cause: a request waits for a threading.Lock, held by another
 # send: 0 /hold-lock, 100 /item
 # twin: 0 /hold-lock?free=1, 100 /item
 # size: body
 # who: GET /hold-lock
 #
 # question: row-lock
-# cause: a request waits for a database's row that another one's transaction has
+# cause: a request waits for a database's row, locked by another one's transaction
 # send: 0 /order/paid, 100 /order/quick
 # twin: 0 /order/paid?free=1, 100 /order/quick
 # size: body
@@ -38,7 +38,7 @@
 # short: sleeping until a timer
 #
 # question: interpreter-lock
-# cause: two requests compute in Python: half of the time the other one has the interpreter's lock
+# cause: two requests compute in Python: half the time the other has the interpreter's lock
 # send: 0 /burn, 100 /calculate
 # twin: 0 /burn?free=1, 100 /calculate
 # size: body beyond 100 ms
@@ -53,7 +53,7 @@
 # twin-never: GET /await
 #
 # question: silent
-# cause: a request calls a port that does not answer, twice, with a time-out of 200 ms
+# cause: a request calls a silent port twice, with a 200 ms time-out
 # send: 0 /retry
 # size: body
 # says: time-out

@@ -3,7 +3,7 @@
 // record: --goroutines=all
 //
 // question: mutex
-// cause: a request waits for a sync.Mutex that another one has while it sleeps
+// cause: a request waits for a sync.Mutex, held by another as it sleeps
 // send: 0 /hold, 100 /item
 // twin: 0 /hold?free=1, 100 /item
 // size: body
@@ -31,7 +31,7 @@
 // says: running
 //
 // question: connection-pool
-// cause: a request waits for the only connection of a pool, which another request has
+// cause: a request waits for a pool's only connection, which another request has
 // send: 0 /connection, 100 /quick-connection
 // twin: 0 /connection?free=1, 100 /quick-connection
 // size: body

@@ -99,7 +99,7 @@ pub fn row(answered: &Answered) -> String {
         IncidentVerdict::Wrong(why) if answered.is_measured => format!("**WRONG, measured**: {why}"),
         IncidentVerdict::Wrong(why) => format!("**WRONG**: {why}"),
         IncidentVerdict::NoAnswer(why) => format!("no answer: {why}"),
-        IncidentVerdict::Undecided(why) => format!("undecided: {why}"),
+        IncidentVerdict::Undecided(_) => "undecided".to_owned(),
         IncidentVerdict::NotRun(why) => format!("not asked: {why}"),
     };
     let twin = match &answered.twin {
