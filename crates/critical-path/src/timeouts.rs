@@ -418,18 +418,12 @@ fn ran_meanwhile(
     let is_mate = |ender: &ThreadIndex| process(thread).is_some() && process(thread) == process(*ender);
     let Some(ender) = ender_of(wait).filter(|ender| is_futex && is_mate(ender)) else { return false };
     let length = slice.to.since(slice.from);
-    let in_state =
-        |thread, from: Stamp<Reference>, to: Stamp<Reference>, is: fn(&ThreadState) -> bool| -> u64 {
-            let intervals = graph.state_intervals(thread).overlapping(from, to);
-            let times = intervals.filter(|interval| is(&interval.state));
-            times.map(|interval| interval.to.min(to).since(interval.from.max(from))).sum()
-        };
-    let is_running: fn(&ThreadState) -> bool = |state| matches!(state, ThreadState::Running { .. });
-    let is_on_cpu: fn(&ThreadState) -> bool =
-        |state| matches!(state, ThreadState::Running { .. } | ThreadState::Runnable { .. });
+    let intervals = |thread| graph.state_intervals(thread);
+    let is_running = |state| matches!(state, ThreadState::Running { .. });
+    let is_on_cpu = |state| matches!(state, ThreadState::Running { .. } | ThreadState::Runnable { .. });
     last.to.since(last.from) <= length
-        && in_state(thread, slice.to, last.from, is_running) * ASKS < length
-        && in_state(ender, slice.from, slice.to, is_on_cpu) * 100 >= length * RAN_MEANWHILE
+        && intervals(thread).time_in(slice.to, last.from, is_running) * ASKS < length
+        && intervals(ender).time_in(slice.from, slice.to, is_on_cpu) * 100 >= length * RAN_MEANWHILE
 }
 
 /// The thread that ended a wait.

@@ -137,6 +137,17 @@ impl<'a> StateIntervals<'a> {
         self.packed.partition_point(|interval| interval.from() < at).checked_sub(1)
     }
 
+    /// The time between `from` and `to` in states that `is` accepts, ns.
+    pub fn time_in(
+        self,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+        is: impl Fn(ThreadState) -> bool,
+    ) -> u64 {
+        let intervals = self.overlapping(from, to).filter(|interval| is(interval.state));
+        intervals.map(|interval| interval.to.min(to).since(interval.from.max(from))).sum()
+    }
+
     /// The intervals that overlap a window, not clipped to it.
     pub fn overlapping(
         self,
