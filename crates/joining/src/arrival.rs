@@ -42,7 +42,7 @@ pub(crate) struct Answered {
     /// The question's.
     pub asked: Stamp<Reference>,
     /// The client's port.
-    pub port: Option<u16>,
+    pub port: u16,
 }
 
 /// JavaScript's spans begin at whole milliseconds, and last as long as they did, ns.
@@ -65,7 +65,7 @@ impl Exchanges {
     fn new(graph: &Graph) -> Self {
         let mut by_thread: HashMap<_, Vec<_>> = HashMap::new();
         for Exchange { thread, answered, asked, flow, .. } in graph.exchanges().filter(is_called) {
-            let port = Some(flow.target.port());
+            let port = flow.target.port();
             by_thread.entry(thread).or_default().push(Answered { answered, asked, port });
         }
         by_thread.values_mut().for_each(|all| all.sort_unstable());
@@ -87,7 +87,7 @@ impl Exchanges {
     pub(crate) fn others(
         &self,
         thread: ThreadIndex,
-        own: Answered,
+        own: Option<Answered>,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> Vec<Answered> {
@@ -95,7 +95,7 @@ impl Exchanges {
         let first = all.partition_point(|it| it.answered < from);
         let within = all.partition_point(|it| it.answered <= to);
         let last = within.saturating_add(MAX_OPEN).min(all.len());
-        all[first..last].iter().filter(|it| **it != own).copied().collect()
+        all[first..last].iter().filter(|it| Some(**it) != own).copied().collect()
     }
 
     /// A thread's exchanges answered in this time, the end included.
@@ -138,9 +138,12 @@ impl Joined<'_> {
         let (first, last) = (to.minus(around_ns), to.plus(around_ns));
         let around = self.exchanges().answered(thread, first, last);
         let peer = self.traced.root(request).peer_port;
-        let is_its = |it: &&Answered| peer.is_none() || it.port == peer;
-        let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered).filter(is_its);
+        let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered);
         let mut fits: Vec<_> = fits.map(|it| (it.answered.ns().abs_diff(to.ns()), it)).collect();
+        // A proxy may hide its client: then no connection has the port.
+        if fits.iter().any(|(_, it)| Some(it.port) == peer) {
+            fits.retain(|(_, it)| Some(it.port) == peer);
+        }
         fits.sort_unstable();
         let is_server = self.traced.root(request).kind == Kind::Server;
         let &(gap, own) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;

@@ -116,13 +116,16 @@ fn javascripts_spans_may_be_a_millisecond_off() {
 #[test]
 fn a_clients_port_tells_two_answers_apart() {
     // Both answers are about as near to the end at 7,000 µs.
-    let found = |peer: &str| {
+    let found = |host: &str, peer: &str| {
         let spans = format!("service web\na/a 3100000..7000000 server tid=10{peer}");
-        let made = made(&scaled(100_000, SERVER), &spans);
+        let made = made(&scaled(100_000, host), &spans);
         made.joined().arrival(made.request("a/a"), made.thread("one")).map(|found| found.at.ns() / 1_000)
     };
-    let peers = ["", " peer=40001", " peer=40002", " peer=9"].map(found);
+    let peers = ["", " peer=40001", " peer=40002", " peer=9"].map(|peer| found(SERVER, peer));
     assert_eq!(peers, [None, Some(500), Some(700), None]);
+    // Where no connection has it, the only answer counts.
+    let alone = SERVER.replace("80 c0 one out say_b seq=1 len=9", "");
+    assert_eq!(found(&alone, " peer=9"), Some(500));
 }
 
 #[test]

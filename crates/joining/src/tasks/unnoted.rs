@@ -87,9 +87,8 @@ impl Walk<'_, '_> {
         }
         let joined = self.joined;
         // Two answers at about its end: either may be its own.
-        let unclear = Answered { asked: place.from, answered: place.to, port: None };
-        let own = joined.exchange(request, thread).unwrap_or(unclear);
-        let answered = own.answered.clamp(place.from, place.to);
+        let own = joined.exchange(request, thread);
+        let answered = own.map_or(place.to, |own| own.answered).clamp(place.from, place.to);
         let others = joined.exchanges().others(thread, own, place.from, answered);
         let waits = self.loop_waits(thread, place.from, answered);
         let other = others.iter().map(|other| other.answered).filter(|at| *at < answered).max();
@@ -123,9 +122,8 @@ impl Walk<'_, '_> {
 
     /// For how long a thread ran in this time, ns.
     pub(super) fn ran_ns(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> u64 {
-        let intervals = self.joined.recorded.graph.state_intervals(thread).overlapping(from, to);
-        let ran = intervals.filter(|interval| matches!(interval.state, ThreadState::Running { .. }));
-        ran.map(|interval| interval.to.min(to).since(interval.from.max(from))).sum()
+        let intervals = self.joined.recorded.graph.state_intervals(thread);
+        intervals.time_in(from, to, |state| matches!(state, ThreadState::Running { .. }))
     }
 
     /// A wait up to the end of the loop's last wait, behind which it sent the answer.
