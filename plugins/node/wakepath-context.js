@@ -71,6 +71,16 @@ function followRealtime() {
   else if (ours >= wall + 1) origin -= ours - wall - 1;
 }
 
+// The kinds of resources.
+const FOLLOWS = 0;
+const TIMER = 1;
+const IMMEDIATE = 2;
+const DESCRIPTOR = 3;
+const POOL = 4;
+const OTHER = 5;
+// Their resources are made for a single callback, by whom the callback is for. A socket may serve many.
+const MADE_FOR_ONE = new Set([TIMER, IMMEDIATE, POOL]);
+
 // Reasons. A turn becomes ready by a callback that the loop calls for a cause outside JavaScript (a *root*: a timer, a
 // descriptor, the pool), or by code in a span's turn. A reason is a letter with its time (ms of `performance`).
 //
@@ -84,7 +94,7 @@ let idle = 0;
 let hasRun = false;
 // The kind of the last root; the trace that had the first turn behind it, its longest turn since, and a time (ms of `performance`) within that turn;
 // and whether all of the root is this trace's.
-let rootKind = 5;
+let rootKind = OTHER;
 let first;
 let longest = -1;
 let firstAt = 0;
@@ -92,16 +102,6 @@ let isFirsts = false;
 // The running callback's reason, and its number.
 let reason = UNKNOWN;
 let callback = 0;
-
-// The kinds of resources.
-const FOLLOWS = 0;
-const TIMER = 1;
-const IMMEDIATE = 2;
-const DESCRIPTOR = 3;
-const POOL = 4;
-const OTHER = 5;
-// Their resources are made for a single callback, by whom the callback is for. A socket may serve many.
-const MADE_FOR_ONE = new Set([TIMER, IMMEDIATE, POOL]);
 
 // By the names of their classes, in Node 18 to 24.
 const DESCRIPTORS = new Set([
