@@ -314,6 +314,32 @@ fn peak_memory(pid: u32) -> u64 {
 }
 
 #[test]
+fn a_recording_of_processes_with_spans_ends_with_the_requests() {
+    let Some(folder) = place("the answer to a recording with spans is about requests") else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let own = std::process::id().to_string();
+    let ends = |sends: bool| {
+        let arguments = ["record", "-p", &own, "-d", "3", "--otlp", &port.port().to_string()];
+        let recorder = command(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let recorder = recorder.expect("wakepath");
+        if sends {
+            let began = Instant::now();
+            while std::net::TcpStream::connect(port).is_err() {
+                assert!(began.elapsed() < MAX_PATIENCE, "it listens");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            takes(port, &request("shop", vec![span(1, "GET /cart")]).encode_to_vec());
+        }
+        texts(&recorder.wait_with_output().expect("its answer")).0
+    };
+    let out = ends(true);
+    assert!(out.starts_with("1 request of 1 operation") && out.contains("shop GET /cart"), "{out}");
+    // Without spans it is about the threads.
+    let out = ends(false);
+    assert!(!out.contains("operation") && out.contains("threads"), "{out}");
+}
+
+#[test]
 fn floods_garbage_and_bombs_cost_no_record_and_a_bounded_part_of_memory() {
     /// The bound in docs/security.md: a little above the largest of four measurements, 141 MiB.
     const MAX_RECEIVER_BYTES: u64 = 160 << 20;
