@@ -205,9 +205,10 @@ function markOf(asyncId) {
 function wordOf(next, at) {
   if (next.callback === callback) return UNKNOWN;
   if (turns) return { letter: 's', at };
+  // Reading the idle time takes longer than all else here.
+  if (reason === UNKNOWN && !(isFirsts && next.trace !== first)) return UNKNOWN;
   if (nodeTiming.idleTime !== idle) return UNKNOWN;
-  if (reason !== UNKNOWN) return reason;
-  return isFirsts && next.trace !== first ? { letter: 's', at: firstAt } : UNKNOWN;
+  return reason === UNKNOWN ? { letter: 's', at: firstAt } : reason;
 }
 
 function joins(turns, from) {
