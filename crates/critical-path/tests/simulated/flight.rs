@@ -123,6 +123,15 @@ struct Difference {
     window: Vec<Stretch>,
 }
 
+/// The waits in a path from `begin` on for packets that may have been in flight as the window began: their beginnings and ends.
+fn in_flight_at(from: u64, begin: u64, window: &[Stretch]) -> Vec<(u64, u64)> {
+    let begins = std::iter::once(begin).chain(window.iter().map(|stretch| stretch.0));
+    let waits = begins.zip(window).filter(|(_, (received, kind, thread, _))| {
+        *kind == SegmentKind::Network && thread.is_none() && *received < from + FLIGHT
+    });
+    waits.map(|(since, (received, ..))| (since, *received)).collect()
+}
+
 /// The threads whose paths differ, from `from` to their ends.
 fn differences(events: &[Event], from: u64) -> Vec<Difference> {
     let end = events.iter().map(|event| event.at.ns()).max().unwrap_or(0);
@@ -147,11 +156,9 @@ fn differences(events: &[Event], from: u64) -> Vec<Difference> {
         let mut whole = ask(&whole, index);
         let mut window = same.map(|(same, _)| ask(&kept, same)).unwrap_or_default();
         // The same on one host: in the whole recording, the sender may have run on meanwhile.
-        if let Some(&(received, SegmentKind::Network, None, _)) = window.first()
-            && received < from + FLIGHT
-        {
-            whole.retain(|stretch| stretch.0 > received);
-            window.retain(|stretch| stretch.0 > received);
+        for (since, received) in in_flight_at(from, begin, &window) {
+            whole.retain(|stretch| stretch.0 <= since || received < stretch.0);
+            window.retain(|stretch| stretch.0 <= since || received < stretch.0);
         }
         if whole != window {
             found.push(Difference { thread: identity.0, from: begin, whole, window });
