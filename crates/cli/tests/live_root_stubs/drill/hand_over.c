@@ -71,7 +71,7 @@ PROBED uint64_t pack(int slow)
 
 PROBED uint64_t render(int slow)
 {
-	uint64_t x = compute(slow ? 330 * steps : 11);
+	uint64_t x = compute(slow ? 660 * steps : 11);
 
 	KEEP(x);
 	return x;
