@@ -50,12 +50,16 @@ fn id<const BYTES: usize>(digit: &str) -> [u8; BYTES] {
     [u8::from_str_radix(&digit.repeat(2), 16).unwrap_or_else(|_| panic!("no digit: {digit}")); BYTES]
 }
 
+/// A time in this unit, ns, and perhaps some ns more: `1500`, `1500+20000`.
+pub fn ns(at: &str, unit_ns: u64) -> Option<u64> {
+    let (at, more) = at.split_once('+').unwrap_or((at, "0"));
+    Some(at.parse::<u64>().ok()? * unit_ns + more.parse::<u64>().ok()?)
+}
+
 /// Hosts' recordings whose times are in this unit, ns.
 pub fn scaled(unit_ns: u64, hosts: &str) -> String {
     let line = |line: &str| match line.trim().split_once(' ') {
-        Some((at, rest)) => {
-            at.parse::<u64>().map_or(line.to_owned(), |at| format!("{} {rest}", at * unit_ns))
-        }
+        Some((at, rest)) => ns(at, unit_ns).map_or(line.to_owned(), |at| format!("{at} {rest}")),
         None => line.to_owned(),
     };
     hosts.lines().map(line).collect::<Vec<_>>().join("\n")

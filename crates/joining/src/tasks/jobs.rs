@@ -7,7 +7,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Rule;
 use wakepath_event::{Call, Context};
 use wakepath_spans::{RequestIndex, WorksFor};
-use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, Wait, WakeUp, Waker};
+use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, Wait, WakeUp, Waker};
 
 use super::{Joined, Place, Turned, Turns, Walk, is_blocked};
 
@@ -17,8 +17,14 @@ const MAX_TURNS: usize = 16;
 /// The most intervals to look back for a worker's last idle wait.
 const MAX_INTERVALS: usize = 4096;
 
-/// A condition variable's size in glibc, bytes. A thread waits at either word within it.
-const CONDITION_BYTES: u64 = 48;
+/// The most intervals between a worker's waking and its job.
+const MAX_BEFORE_JOB: usize = 16;
+
+/// The most, ns, for which a woken worker runs before it waits for its queue's lock.
+const BEFORE_LOCK_NS: u64 = 20_000;
+
+/// The size of both words, bytes, at which threads wait for a condition variable in glibc. Its lock may lie right behind them.
+const CONDITION_BYTES: u64 = 8;
 
 /// The most, ns, by which a program notes a turn's end too early.
 const NOTES_NS: u64 = 100_000;
@@ -32,6 +38,14 @@ struct Job {
     done: Stamp<Reference>,
     /// Before, it had worked for another request, up to this time.
     before: Option<(RequestIndex, Stamp<Reference>)>,
+}
+
+/// A worker that the loop's thread woke.
+#[derive(Debug, Clone, Copy)]
+struct Woken {
+    by: ThreadIndex,
+    /// The ended wait.
+    idle: StateInterval,
 }
 
 impl Walk<'_, '_> {
@@ -59,11 +73,15 @@ impl Walk<'_, '_> {
     fn job_until(&self, request: RequestIndex, turns: &Turns, place: Place) -> Option<Job> {
         let before = turns.turns.partition_point(|turn| turn.from < place.from);
         let last = turns.turns[..before].iter().rev().take(MAX_TURNS);
-        let mut woken = last.map(|turn| self.woken_in(turns.thread, turn, place.to));
+        let woken_in = |turn: &Turned| {
+            let until = turn.to.plus(NOTES_NS).min(place.to);
+            self.took_up(turns.thread, self.woken_between(turns.thread, turn.from, until), place.to)
+        };
+        let mut woken = last.map(woken_in);
         let Some(woken) = woken.find(|woken| !woken.is_empty()) else {
             return self.queued_job(request, turns.thread, place);
         };
-        let done = |(by, idle): &(ThreadIndex, StateInterval)| {
+        let done = |Woken { by, idle }: &Woken| {
             let done = self.done(turns.thread, *by, idle, place.to)?;
             Some(Job { by: *by, done, before: None })
         };
@@ -117,24 +135,64 @@ impl Walk<'_, '_> {
         (other != request && is_open).then_some((other, until))
     }
 
-    /// The threads in its process which the loop's thread woke in a turn, each with the ended wait.
-    fn woken_in(
+    /// The threads in its process which the loop's thread woke in this time, each with the ended wait.
+    fn woken_between(
         &self,
         thread: ThreadIndex,
-        turn: &Turned,
-        to: Stamp<Reference>,
-    ) -> Vec<(ThreadIndex, StateInterval)> {
+        from: Stamp<Reference>,
+        until: Stamp<Reference>,
+    ) -> Vec<Woken> {
         let graph = &self.joined.recorded.graph;
         let own = graph.thread(thread);
-        let until = turn.to.plus(NOTES_NS).min(to);
         let others =
             graph.threads().filter(|(_, other)| other.tgid().is_some() && other.tgid() == own.tgid());
-        let woken = others.filter_map(|(index, _)| {
-            let mut waits = graph.state_intervals(index).overlapping(turn.from, until);
-            let woken = waits.find(|wait| wait.to < until && self.is_handed_a_job(wait, thread));
-            Some((index, woken?))
+        let woken = others.filter_map(|(by, _)| {
+            let mut waits = graph.state_intervals(by).overlapping(from, until);
+            let idle = waits.find(|wait| wait.to < until && self.is_handed_a_job(wait, thread))?;
+            Some(Woken { by, idle })
         });
         woken.collect()
+    }
+
+    /// The workers that took up the jobs for which the loop's thread woke `woken`. Jobs wait in a queue: a worker that was woken for a later job
+    /// takes the first job if it has the queue first.
+    fn took_up(&self, thread: ThreadIndex, woken: Vec<Woken>, to: Stamp<Reference>) -> Vec<Woken> {
+        let at = |one: &Woken| self.takes_up(one, to);
+        let began = woken.iter().map(|one| one.idle.to).min();
+        let (Some(began), Some(last)) = (began, woken.iter().map(at).max()) else { return woken };
+        let jobs = woken.len();
+        let mut later = self.woken_between(thread, began, last);
+        later.retain(|one| woken.iter().any(|other| self.is_same_queue(one, other)));
+        let mut all: Vec<_> = woken.iter().copied().chain(later).collect();
+        all.sort_by_key(at);
+        all.truncate(jobs);
+        all
+    }
+
+    /// The time at which a woken worker has its queue: it first waits for the queue's lock if another thread has it.
+    fn takes_up(&self, Woken { by, idle }: &Woken, to: Stamp<Reference>) -> Stamp<Reference> {
+        let graph = &self.joined.recorded.graph;
+        let (mut since, mut ran) = (None, 0);
+        for interval in graph.state_intervals(*by).overlapping(idle.to, to).take(MAX_BEFORE_JOB) {
+            let wait = graph.wait(&interval).filter(|_| is_blocked(&interval));
+            match wait {
+                Some(wait) if condition(&wait).is_some() && ran <= BEFORE_LOCK_NS => (since, ran) = (None, 0),
+                Some(_) => break,
+                None if matches!(interval.state, ThreadState::Running { .. }) => {
+                    since.get_or_insert(interval.from);
+                    ran += interval.to.since(interval.from);
+                }
+                None => {}
+            }
+        }
+        since.unwrap_or(to)
+    }
+
+    /// Whether both workers were idle at the same condition.
+    fn is_same_queue(&self, one: &Woken, other: &Woken) -> bool {
+        let graph = &self.joined.recorded.graph;
+        let condition = |woken: &Woken| graph.wait(&woken.idle).as_ref().and_then(condition);
+        condition(one).zip(condition(other)).is_some_and(|(one, other)| is_same(one, other))
     }
 
     /// Whether the loop's thread ended an interval, a wait at a futex, as it does for a job.
@@ -181,7 +239,7 @@ fn condition(wait: &Wait) -> Option<u64> {
 }
 
 fn is_same(one: u64, other: u64) -> bool {
-    one.abs_diff(other) < CONDITION_BYTES
+    one / CONDITION_BYTES == other / CONDITION_BYTES
 }
 
 /// The thread by which a wait was ended.

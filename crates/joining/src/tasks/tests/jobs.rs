@@ -1,9 +1,9 @@
 //! Waits for jobs in the runtime's pool.
 
 use super::{path, short, span, wall};
-use crate::testing::{made, scaled};
+use crate::testing::{made, ns, scaled};
 
-/// `loop` has a turn for `a/a` from 1000 to 2000, `w` and `v` are its pool's idle threads. In the turn `loop` wakes `w`, which works until 8000 and
+/// `loop` has a turn for `a/a` from 1000 to 2000, `w` and `v` are its pool's idle threads, and `u` a third where a test says so. In the turn `loop` wakes `w`, which works until 8000 and
 /// then wakes `loop`. A tick ended its wait at 4000. Times are in units, 100 us each.
 const POOL: [&str; 16] = [
     "0 c0 idle started",
@@ -33,12 +33,13 @@ fn told_with(called: u64, added: &[&str], taken: &[&str], others: &[String]) -> 
     let left = POOL.iter().filter(|line| !taken.contains(line));
     let mut events: Vec<&str> = left.chain(added).copied().collect();
     assert_eq!(events.len(), POOL.len() + added.len() - taken.len(), "each is there");
-    let at = |line: &&str| line.split(' ').next().and_then(|at| at.parse::<u64>().ok());
+    let at = |line: &&str| line.split(' ').next().and_then(|at| ns(at, 100_000));
     events.sort_by_key(at);
     let threads = "host web3 realtime=1000000000
         thread loop tid=10
         thread w tid=11 tgid=10
         thread v tid=12 tgid=10
+        thread u tid=13 tgid=10
         thread foreign tid=20\n";
     let machine = scaled(100_000, &format!("{threads}{}\n9600 c0 idle stopped", events.join("\n")));
     let word = format!("j{}", (9000 - called) * 100_000);
@@ -60,7 +61,7 @@ fn a_job_is_the_work_of_the_thread_that_the_loop_woke_in_the_turn() {
     assert_eq!(told(&["4000 c1 w/timer waking loop", POOL[11]], &[POOL[10], POOL[11]]), BY_W);
     // A futex elsewhere is a lock within the job.
     let locked = [
-        "6000 c1 w switch idle blocked call=202:0x2000",
+        "6000 c1 w switch idle blocked call=202:0x1008",
         "7000 c1 idle/timer waking w",
         "7000 c1 idle switch w",
     ];
@@ -158,6 +159,79 @@ fn the_job_done_among_two_explains_the_wait() {
         "8200 c3 foreign switch idle blocked call=202:0x1000",
     ];
     assert_eq!(told(&foreign, &[]), BY_W);
+}
+
+/// The path if the loop woke `v` behind the turn, at 2100, which worked from `runs` to 8000 and then woke `loop`, and `w` had these events.
+fn told_beside(runs: u64, of_w: &[&str]) -> String {
+    let runs = format!("{runs} c2 idle switch v");
+    let of_v = [
+        "2100 c0 loop waking v",
+        &runs,
+        "2500 c0 loop switch idle blocked call=232:0x3",
+        "8000 c2 v waking loop",
+        "8000 c0 idle switch loop",
+        "8100 c2 v switch idle blocked call=202:0x1004",
+    ];
+    let taken = [POOL[8], POOL[9], POOL[13], POOL[14], POOL[15]];
+    told(&[&of_v[..], of_w].concat(), &taken)
+}
+
+#[test]
+fn a_worker_that_was_woken_for_a_later_job_takes_this_one_if_it_has_the_queue_first() {
+    const BY_V: &str =
+        "2100 loop running noted below 2; 2150 v runnable noted below 1; 8000 v running noted below 1; ";
+    let is_by_v = |of_w: &[&str]| told_beside(2150, of_w).ends_with(BY_V);
+    // `w` waits for the queue's lock, which lies right behind the condition, and then has another job, done behind the last wait.
+    let locked = |runs: &str, lock: &str| {
+        [
+            format!("{runs} c1 w switch idle blocked call=202:{lock}"),
+            String::from("2200 c0 loop waking w"),
+            String::from("2300 c1 idle switch w"),
+            String::from("8200 c1 w switch idle blocked call=202:0x1000"),
+        ]
+    };
+    let with_lock = |runs, lock| {
+        let lines = locked(runs, lock);
+        is_by_v(&[&[POOL[8]], &lines.each_ref().map(String::as_str)[..]].concat())
+    };
+    assert!(with_lock("1500", "0x1008") && with_lock("1500+20000", "0x1008"));
+    // It had no CPU.
+    let no_cpu = ["2200 c1 idle switch w", "8200 c1 w switch idle blocked call=202:0x1000"];
+    assert!(is_by_v(&no_cpu));
+    // It ran first, for over 20 us, and took the job; it lost its CPU then, or waited for a lock in its job.
+    assert!(!with_lock("1500+20001", "0x1008"));
+    let preempted = ["1600 c1 w switch idle runnable", "2300 c1 idle switch w", no_cpu[1]];
+    assert!(!is_by_v(&[&[POOL[8]], &preempted[..]].concat()));
+}
+
+#[test]
+fn a_worker_woken_from_another_condition_takes_no_job_from_the_queue() {
+    let other = ["100 c2 v switch idle blocked call=202:0x2000", "2200 c1 idle switch w"];
+    let of_v = ["2100 c0 loop waking v", "2150 c2 idle switch v"];
+    let told = told(&[&of_v[..], &other].concat(), &[POOL[6], POOL[8]]);
+    assert!(told.ends_with("2200 w runnable noted below 1; 8000 w running noted below 1; "), "{told}");
+}
+
+#[test]
+fn the_jobs_of_a_turn_are_taken_by_as_many_workers() {
+    // `w` is woken from the queue's lock too; `v` has no CPU until `u`, woken behind the turn, is there: `w` and `u` have the jobs, and `w` is done.
+    let idle = "100 c3 u switch idle blocked call=202:0x1000";
+    let lines = [
+        "0 c3 idle switch u",
+        idle,
+        "1500 c1 idle switch w",
+        "1500 c1 w switch idle blocked call=202:0x1008",
+        "1550 c0 loop waking w",
+        "1560 c1 idle switch w",
+        "1600 c0 loop waking v",
+        "2100 c0 loop waking u",
+        "2150 c3 idle switch u",
+        "2500 c0 loop switch idle blocked call=232:0x3",
+        "3000 c2 idle switch v",
+        "8050 c2 v switch idle blocked call=202:0x1000",
+    ];
+    let told = told(&lines, &[POOL[4], POOL[8], POOL[9]]);
+    assert!(told.ends_with("8000 w running noted below 1; "), "{told}");
 }
 
 #[test]
