@@ -5,7 +5,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Rule;
-use wakepath_event::{Call, Context};
+use wakepath_event::{Call, Context, LockWord};
 use wakepath_spans::{RequestIndex, WorksFor};
 use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, Wait, WakeUp, Waker};
 
@@ -41,11 +41,19 @@ struct Job {
 }
 
 /// A worker that the loop's thread woke.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Woken {
     by: ThreadIndex,
-    /// The ended wait.
-    idle: StateInterval,
+    /// The address of the condition for which it waited.
+    at: u64,
+    since: Stamp<Reference>,
+}
+
+/// A job among a worker's jobs until a callback.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    First,
+    Last,
 }
 
 impl Walk<'_, '_> {
@@ -73,24 +81,62 @@ impl Walk<'_, '_> {
     fn job_until(&self, request: RequestIndex, turns: &Turns, place: Place) -> Option<Job> {
         let before = turns.turns.partition_point(|turn| turn.from < place.from);
         let last = turns.turns[..before].iter().rev().take(MAX_TURNS);
-        let woken_in = |turn: &Turned| {
-            let until = turn.to.plus(NOTES_NS).min(place.to);
-            self.took_up(turns.thread, self.woken_between(turns.thread, turn.from, until), place.to)
-        };
-        let mut woken = last.map(woken_in);
+        let mut woken = last.map(|turn| self.woken_in(turns.thread, turn, place.to));
         let Some(woken) = woken.find(|woken| !woken.is_empty()) else {
             return self.queued_job(request, turns.thread, place);
         };
-        let done = |Woken { by, idle }: &Woken| {
-            let done = self.done(turns.thread, *by, idle, place.to)?;
-            Some(Job { by: *by, done, before: None })
-        };
-        let mut done = woken.iter().filter_map(done);
-        match (done.next(), done.next()) {
-            (None, _) => self.queued_job(request, turns.thread, place),
-            (job, None) => job,
+        match self.jobs_done(turns.thread, &woken, place.to)[..] {
+            [] => self.queued_job(request, turns.thread, place),
+            [job] => Some(job),
             _ => None,
         }
+    }
+
+    /// The jobs, done by a callback, of the workers that the loop's thread woke, and of others that may have had the queue before them.
+    fn jobs_done(&self, thread: ThreadIndex, woken: &[Woken], called: Stamp<Reference>) -> Vec<Job> {
+        let done = |Woken { by, at, since }: &Woken, which| {
+            let done = self.done(thread, *by, (*at, *since), called, which)?;
+            Some(Job { by: *by, done, before: None })
+        };
+        let mut jobs: Vec<_> = woken.iter().filter_map(|one| done(one, Which::First)).collect();
+        let Some(first) = woken.iter().min_by_key(|one| one.since) else { return jobs };
+        let taken = woken.iter().map(|one| self.takes_up(one, called)).max().unwrap_or(called);
+        let others = self.siblings(thread).filter(|by| woken.iter().all(|one| one.by != *by));
+        for by in others {
+            let Some(since) = self.idle_until(by, first).filter(|since| *since <= taken) else { continue };
+            // It had another job before.
+            let which = if since <= first.since { Which::Last } else { Which::First };
+            jobs.extend(done(&Woken { by, at: first.at, since }, which));
+        }
+        jobs
+    }
+
+    /// The end of a worker's last wait for the condition of `first` that began before `first` was woken.
+    fn idle_until(&self, by: ThreadIndex, first: &Woken) -> Option<Stamp<Reference>> {
+        let intervals = self.joined.recorded.graph.state_intervals(by);
+        let mut back = (0..=intervals.find(first.since)).rev().take(MAX_INTERVALS);
+        let is_idle = |wait: &StateInterval| self.condition_of(wait).is_some_and(|at| is_same(at, first.at));
+        back.find_map(|index| intervals.get(index).filter(is_idle)).map(|wait| wait.to)
+    }
+
+    /// The time at which a woken worker has the queue: before, it waits for the queue's lock if another thread has it. From then on, the jobs
+    /// for which it was woken are taken.
+    fn takes_up(&self, Woken { by, since, .. }: &Woken, called: Stamp<Reference>) -> Stamp<Reference> {
+        let graph = &self.joined.recorded.graph;
+        let (mut began, mut ran) = (None, 0);
+        for interval in graph.state_intervals(*by).overlapping(*since, called).take(MAX_BEFORE_JOB) {
+            let is_lock = |wait: Wait| ran <= BEFORE_LOCK_NS && futex(&wait).is_some();
+            match graph.wait(&interval).filter(|_| is_blocked(&interval)) {
+                Some(wait) if is_lock(wait) => (began, ran) = (None, 0),
+                Some(_) => break,
+                None if matches!(interval.state, ThreadState::Running { .. }) => {
+                    began.get_or_insert(interval.from);
+                    ran += interval.to.since(interval.from);
+                }
+                None => {}
+            }
+        }
+        began.unwrap_or(called)
     }
 
     /// A job for which the loop's thread woke no worker, since all had work: the worker that ended the loop's last wait had it, unless it waited
@@ -102,8 +148,8 @@ impl Walk<'_, '_> {
         let by = graph.wait(&last).and_then(waker)?;
         let [own, other] = [thread, by].map(|thread| graph.thread(thread));
         let is_sibling = other.tgid().is_some() && other.tgid() == own.tgid();
-        let mut waits = graph.state_intervals(by).overlapping(from, last.to).filter(is_blocked);
-        let is_busy = waits.all(|wait| graph.wait(&wait).and_then(waker) != Some(thread));
+        let mut waits = graph.state_intervals(by).overlapping(from, last.to);
+        let is_busy = !waits.any(|wait| self.is_handed_a_job(&wait, thread));
         let is_next = last.to <= to && self.turns_right_behind(request, thread, place, last.to);
         (is_sibling && is_next && is_busy).then(|| {
             let before = self.worked_before(request, thread, by, (from, last.to));
@@ -135,106 +181,80 @@ impl Walk<'_, '_> {
         (other != request && is_open).then_some((other, until))
     }
 
-    /// The threads in its process which the loop's thread woke in this time, each with the ended wait.
-    fn woken_between(
-        &self,
-        thread: ThreadIndex,
-        from: Stamp<Reference>,
-        until: Stamp<Reference>,
-    ) -> Vec<Woken> {
+    /// The other threads in a thread's process.
+    fn siblings(&self, thread: ThreadIndex) -> impl Iterator<Item = ThreadIndex> {
         let graph = &self.joined.recorded.graph;
-        let own = graph.thread(thread);
-        let others =
-            graph.threads().filter(|(_, other)| other.tgid().is_some() && other.tgid() == own.tgid());
-        let woken = others.filter_map(|(by, _)| {
-            let mut waits = graph.state_intervals(by).overlapping(from, until);
+        let own = graph.thread(thread).tgid();
+        let others = graph.threads().filter(move |(_, other)| own.is_some() && other.tgid() == own);
+        others.map(|(index, _)| index).filter(move |index| *index != thread)
+    }
+
+    /// The workers that the loop's thread woke in a turn.
+    fn woken_in(&self, thread: ThreadIndex, turn: &Turned, to: Stamp<Reference>) -> Vec<Woken> {
+        let until = turn.to.plus(NOTES_NS).min(to);
+        let woken = self.siblings(thread).filter_map(|by| {
+            let mut waits = self.joined.recorded.graph.state_intervals(by).overlapping(turn.from, until);
             let idle = waits.find(|wait| wait.to < until && self.is_handed_a_job(wait, thread))?;
-            Some(Woken { by, idle })
+            Some(Woken { by, at: self.condition_of(&idle)?, since: idle.to })
         });
         woken.collect()
     }
 
-    /// The workers that took up the jobs for which the loop's thread woke `woken`. Jobs wait in a queue: a worker that was woken for a later job
-    /// takes the first job if it has the queue first.
-    fn took_up(&self, thread: ThreadIndex, woken: Vec<Woken>, to: Stamp<Reference>) -> Vec<Woken> {
-        let at = |one: &Woken| self.takes_up(one, to);
-        let began = woken.iter().map(|one| one.idle.to).min();
-        let (Some(began), Some(last)) = (began, woken.iter().map(at).max()) else { return woken };
-        let jobs = woken.len();
-        let mut later = self.woken_between(thread, began, last);
-        later.retain(|one| woken.iter().any(|other| self.is_same_queue(one, other)));
-        let mut all: Vec<_> = woken.iter().copied().chain(later).collect();
-        all.sort_by_key(at);
-        all.truncate(jobs);
-        all
-    }
-
-    /// The time at which a woken worker has its queue: it first waits for the queue's lock if another thread has it.
-    fn takes_up(&self, Woken { by, idle }: &Woken, to: Stamp<Reference>) -> Stamp<Reference> {
-        let graph = &self.joined.recorded.graph;
-        let (mut since, mut ran) = (None, 0);
-        for interval in graph.state_intervals(*by).overlapping(idle.to, to).take(MAX_BEFORE_JOB) {
-            let wait = graph.wait(&interval).filter(|_| is_blocked(&interval));
-            match wait {
-                Some(wait) if condition(&wait).is_some() && ran <= BEFORE_LOCK_NS => (since, ran) = (None, 0),
-                Some(_) => break,
-                None if matches!(interval.state, ThreadState::Running { .. }) => {
-                    since.get_or_insert(interval.from);
-                    ran += interval.to.since(interval.from);
-                }
-                None => {}
-            }
-        }
-        since.unwrap_or(to)
-    }
-
-    /// Whether both workers were idle at the same condition.
-    fn is_same_queue(&self, one: &Woken, other: &Woken) -> bool {
-        let graph = &self.joined.recorded.graph;
-        let condition = |woken: &Woken| graph.wait(&woken.idle).as_ref().and_then(condition);
-        condition(one).zip(condition(other)).is_some_and(|(one, other)| is_same(one, other))
-    }
-
-    /// Whether the loop's thread ended an interval, a wait at a futex, as it does for a job.
+    /// Whether the loop's thread ended an interval, a wait for a condition, as it does for a job.
     fn is_handed_a_job(&self, interval: &StateInterval, thread: ThreadIndex) -> bool {
-        let wait = self.joined.recorded.graph.wait(interval).filter(|_| is_blocked(interval));
-        wait.is_some_and(|wait| condition(&wait).is_some() && waker(wait) == Some(thread))
+        let graph = &self.joined.recorded.graph;
+        self.condition_of(interval).is_some() && graph.wait(interval).and_then(waker) == Some(thread)
     }
 
-    /// The time at which a worker, woken for a job from its wait `idle`, had done the job. `None` if the job was not done as the loop called
-    /// a callback.
+    /// The address of the condition for which an interval waited.
+    fn condition_of(&self, interval: &StateInterval) -> Option<u64> {
+        let wait = self.joined.recorded.graph.wait(interval).filter(|_| is_blocked(interval))?;
+        futex(&wait).filter(|_| !is_at_lock(&wait))
+    }
+
+    /// The time at which a worker, idle at the condition `at` until `since`, had done this job of its jobs. `None` if the job was not done as
+    /// the loop called a callback.
     fn done(
         &self,
         thread: ThreadIndex,
         by: ThreadIndex,
-        idle: &StateInterval,
+        (at, since): (u64, Stamp<Reference>),
         called: Stamp<Reference>,
+        which: Which,
     ) -> Option<Stamp<Reference>> {
         let graph = &self.joined.recorded.graph;
-        let at = graph.wait(idle).as_ref().and_then(condition)?;
         let until = called.plus(NOTES_NS);
-        let waits_again = graph.state_intervals(by).overlapping(idle.to, until).find(|wait| {
-            let condition = || graph.wait(wait).as_ref().and_then(condition);
-            is_blocked(wait) && condition().is_some_and(|it| is_same(at, it))
-        });
-        let done = waits_again.map_or(called, |wait| wait.from);
-        let waits = || graph.state_intervals(thread).overlapping(idle.to, called).filter(is_blocked);
-        // It woke the loop as the first job was done; it may have gone on with another one.
-        let woke = waits().find(|wait| wait.to <= done && graph.wait(wait).and_then(waker) == Some(by));
+        let mut waits_of_worker = graph.state_intervals(by).overlapping(since, until);
+        let idle_again =
+            waits_of_worker.find(|wait| self.condition_of(wait).is_some_and(|it| is_same(at, it)));
+        let done = idle_again.map_or(called, |wait| wait.from);
+        let waits = || graph.state_intervals(thread).overlapping(since, called).filter(is_blocked);
+        // It woke the loop as each job was done; it may have gone on with another one.
+        let mut woke = waits().filter(|wait| wait.to <= done && graph.wait(wait).and_then(waker) == Some(by));
+        let woke = match which {
+            Which::First => woke.next(),
+            Which::Last => woke.last(),
+        };
         let done = match woke {
             Some(wait) => wait.to,
-            None if waits_again.is_some() => done,
+            None if idle_again.is_some() => done,
             // It still works: the job's end is not known.
             None => return None,
         };
         // A waiting loop is woken at once, and a loop with a callback to call waits for locks alone.
-        let is_lock = |wait: &StateInterval| graph.wait(wait).as_ref().and_then(condition).is_some();
+        let is_lock = |wait: &StateInterval| graph.wait(wait).as_ref().and_then(futex).is_some();
         waits().all(|wait| wait.to <= done || is_lock(&wait)).then_some(done)
     }
 }
 
+/// Whether the futex is a lock by its word: a condition has none.
+fn is_at_lock(wait: &Wait) -> bool {
+    let word = wait.call.and_then(|call| call.lock);
+    wait.lock.is_some() || word.is_some_and(|word| word != LockWord::private_futex())
+}
+
 /// A futex wait's address.
-fn condition(wait: &Wait) -> Option<u64> {
+fn futex(wait: &Wait) -> Option<u64> {
     wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0)
 }
 

@@ -181,27 +181,53 @@ fn a_worker_that_was_woken_for_a_later_job_takes_this_one_if_it_has_the_queue_fi
     const BY_V: &str =
         "2100 loop running noted below 2; 2150 v runnable noted below 1; 8000 v running noted below 1; ";
     let is_by_v = |of_w: &[&str]| told_beside(2150, of_w).ends_with(BY_V);
-    // `w` waits for the queue's lock, which lies right behind the condition, and then has another job, done behind the last wait.
-    let locked = |runs: &str, lock: &str| {
-        [
-            format!("{runs} c1 w switch idle blocked call=202:{lock}"),
+    // `w` waits for the queue's lock, which lies right behind the condition, and then has another job.
+    let locked = |runs: &str, idle: &str| {
+        let lines = [
+            format!("{runs} c1 w switch idle blocked call=202:0x1008"),
             String::from("2200 c0 loop waking w"),
             String::from("2300 c1 idle switch w"),
-            String::from("8200 c1 w switch idle blocked call=202:0x1000"),
-        ]
+            format!("{idle} c1 w switch idle blocked call=202:0x1000"),
+        ];
+        told_beside(2150, &[&[POOL[8]], &lines.each_ref().map(String::as_str)[..]].concat())
     };
-    let with_lock = |runs, lock| {
-        let lines = locked(runs, lock);
-        is_by_v(&[&[POOL[8]], &lines.each_ref().map(String::as_str)[..]].concat())
-    };
-    assert!(with_lock("1500", "0x1008") && with_lock("1500+20000", "0x1008"));
+    assert!(locked("1500", "2400").ends_with(BY_V) && locked("1500+20000", "2400").ends_with(BY_V));
     // It had no CPU.
-    let no_cpu = ["2200 c1 idle switch w", "8200 c1 w switch idle blocked call=202:0x1000"];
-    assert!(is_by_v(&no_cpu));
+    let no_cpu = ["2200 c1 idle switch w", "2400 c1 w switch idle blocked call=202:0x1000"];
+    assert!(is_by_v(&no_cpu) && is_by_v(&["8600 c1 idle switch w"]));
+    // Both have done a job while the loop is awake.
+    assert_eq!(locked("1500", "8200"), UNDECIDED);
     // It ran first, for over 20 us, and took the job; it lost its CPU then, or waited for a lock in its job.
-    assert!(!with_lock("1500+20001", "0x1008"));
+    assert!(locked("1500+20001", "8200").ends_with("8200 w running noted below 1; "));
     let preempted = ["1600 c1 w switch idle runnable", "2300 c1 idle switch w", no_cpu[1]];
-    assert!(!is_by_v(&[&[POOL[8]], &preempted[..]].concat()));
+    assert_eq!(told_beside(2150, &[&[POOL[8]], &preempted[..]].concat()), UNDECIDED);
+}
+
+#[test]
+fn a_worker_that_was_awake_takes_the_job_if_it_has_the_queue_first() {
+    // `v` was woken for a job before the turn, wakes the loop as that is done, and has the queue before `w` has a CPU.
+    let of_v = [
+        "900 c0 loop waking v",
+        "900 c2 idle switch v",
+        "3000 c2 v waking loop",
+        "3000 c0 idle switch loop",
+        "3500 c0 loop switch idle blocked call=232:0x3",
+        "8000 c2 v waking loop",
+        "8000 c0 idle switch loop",
+    ];
+    let taken = [POOL[8], POOL[13], POOL[14], POOL[15]];
+    let of_w = |runs: u64| {
+        let runs = format!("{runs} c1 idle switch w");
+        told(&[&of_v[..], &[&runs, "4100 c1 w switch idle blocked call=202:0x1000"]].concat(), &taken)
+    };
+    assert_eq!(of_w(3100), "8000 v running noted below 1; ");
+    // In another queue.
+    let other =
+        [&of_v[..], &["100 c2 v switch idle blocked call=202:0x2000", "3100 c1 idle switch w"]].concat();
+    assert_eq!(told(&other, &[&taken[..], &[POOL[6]]].concat()), UNDECIDED);
+    // `w` had the queue before `v` was done with that job.
+    let first = [&of_v[..], &[POOL[8], "8200 c1 w switch idle blocked call=202:0x1000"]].concat();
+    assert_eq!(told(&first, &taken), UNDECIDED);
 }
 
 #[test]
@@ -213,25 +239,55 @@ fn a_worker_woken_from_another_condition_takes_no_job_from_the_queue() {
 }
 
 #[test]
-fn the_jobs_of_a_turn_are_taken_by_as_many_workers() {
-    // `w` is woken from the queue's lock too; `v` has no CPU until `u`, woken behind the turn, is there: `w` and `u` have the jobs, and `w` is done.
-    let idle = "100 c3 u switch idle blocked call=202:0x1000";
+fn a_thread_that_waited_for_a_lock_is_handed_no_job() {
+    // `v` was woken for another job before, and waits for the queue's lock, which `loop` has; it is still at work.
+    let busy = "900 c0 loop waking v";
+    let locked = [
+        busy,
+        "900 c2 idle switch v",
+        "2100 c2 v switch idle blocked call=202:0x1008 op=0x80 value=2 claim=loop",
+        "2200 c0 loop waking v",
+        "2200 c2 idle switch v",
+        "2500 c0 loop switch idle blocked call=232:0x3",
+        "8000 c2 v waking loop",
+        "8000 c0 idle switch loop",
+    ];
+    let taken = [POOL[7], POOL[8], POOL[9], POOL[13], POOL[14], POOL[15]];
+    // No thread was woken for this request's job: `v` had work, and the job was in the queue.
+    let told = told_with(8300, &locked, &taken, &[]);
+    assert!(told.ends_with("2200 loop running noted below 2; 8000 v running noted below 1; "), "{told}");
+}
+
+#[test]
+fn a_later_woken_workers_first_job_is_the_one_in_the_queue() {
+    let again = [
+        "2200 c1 idle switch w",
+        "2400 c1 w switch idle blocked call=202:0x1000",
+        "6000 c2 v waking loop",
+        "6000 c0 idle switch loop",
+        "6500 c0 loop switch idle blocked call=232:0x3",
+    ];
+    assert_eq!(told_beside(2150, &again), UNDECIDED);
+}
+
+#[test]
+fn the_jobs_of_a_turn_are_taken_as_the_last_worker_has_the_queue() {
+    // `v` is woken in the turn too, and has no CPU until `u`, woken behind the turn, has taken the second job.
     let lines = [
         "0 c3 idle switch u",
-        idle,
-        "1500 c1 idle switch w",
-        "1500 c1 w switch idle blocked call=202:0x1008",
-        "1550 c0 loop waking w",
-        "1560 c1 idle switch w",
+        "100 c3 u switch idle blocked call=202:0x1000",
         "1600 c0 loop waking v",
         "2100 c0 loop waking u",
         "2150 c3 idle switch u",
         "2500 c0 loop switch idle blocked call=232:0x3",
         "3000 c2 idle switch v",
-        "8050 c2 v switch idle blocked call=202:0x1000",
+        "3100 c2 v switch idle blocked call=202:0x1000",
+        "4100 c1 w switch idle blocked call=202:0x1000",
+        "8000 c3 u waking loop",
+        "8000 c0 idle switch loop",
     ];
-    let told = told(&lines, &[POOL[4], POOL[8], POOL[9]]);
-    assert!(told.ends_with("8000 w running noted below 1; "), "{told}");
+    let told = told(&lines, &[POOL[4], POOL[9], POOL[13], POOL[14], POOL[15]]);
+    assert!(told.ends_with("8000 u running noted below 1; "), "{told}");
 }
 
 #[test]
