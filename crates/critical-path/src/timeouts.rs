@@ -391,7 +391,7 @@ impl JoinedWaits {
         let wait = graph.wait(&interval)?;
         let may_be = trust == Trust::Doubtful && end == EarlyEnd::TimeOut;
         let slice = intervals.get(index).filter(|_| may_be);
-        let is_holder = slice.is_some_and(|slice| ran_meanwhile(graph, thread, &slice, (&interval, &wait)));
+        let is_holder = slice.is_some_and(|slice| held_meanwhile(graph, thread, &slice, (&interval, &wait)));
         let trust = if is_holder { Trust::By(Rule::RanMeanwhile) } else { trust };
         // An event loop's single time-out is its own timer.
         let own_timer = end == EarlyEnd::TimeOut && !is_quiet(2) && is_event_loop(&wait);
@@ -399,31 +399,60 @@ impl JoinedWaits {
     }
 }
 
-/// The least share of a slice for which the thread that ended the wait ran or was ready to run, %.
+/// The least share of a slice for which a holder ran or was ready to run, %.
 const RAN_MEANWHILE: u64 = 95;
 /// A waiter that only asks the holder to hand over runs for less than this part of its slice.
 const ASKS: u64 = 32;
+/// The most hand-overs between holders from a slice to the wait's end.
+const MAX_HANDED_OVER: usize = 64;
 
-/// Whether the thread that ended a thread's `last` wait in a futex ran all through an earlier `slice` of the wait. It may hold what the other
-/// one waits for with time-outs, as the holder of CPython's interpreter lock does: the waiter asks for it behind each time-out, and has it
-/// soon. A timer, and a thread that sleeps until it has work, do not run; a thread with work of its own runs between its waits.
-fn ran_meanwhile(
+/// Whether a thread's `last` wait in a futex and an earlier `slice` are waits for the same holders: the thread that ended it, and the threads
+/// that had handed over to that one, ran all through the slice. They may hold what the other one waits for with time-outs, as the holders of
+/// CPython's interpreter lock do: the waiter asks for it behind each time-out, and has it soon. A timer, and a thread that sleeps until it has
+/// work, do not run; a thread with work of its own runs between its waits.
+fn held_meanwhile(
     graph: &Graph,
     thread: ThreadIndex,
     slice: &StateInterval,
     (last, wait): (&StateInterval, &Wait),
 ) -> bool {
-    let process = |thread| graph.thread(thread).tgid();
-    let is_futex = wait.call.is_some_and(|call| call.number == Call::FUTEX);
-    let is_mate = |ender: &ThreadIndex| process(thread).is_some() && process(thread) == process(*ender);
-    let Some(ender) = ender_of(wait).filter(|ender| is_futex && is_mate(ender)) else { return false };
+    let is_mate = |other: &ThreadIndex| {
+        let process = graph.thread(thread).tgid();
+        process.is_some() && process == graph.thread(*other).tgid()
+    };
+    let Some(at) = wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0) else {
+        return false;
+    };
+    let Some(ender) = ender_of(wait).filter(is_mate) else { return false };
     let length = slice.to.since(slice.from);
-    let intervals = |thread| graph.state_intervals(thread);
     let is_running = |state| matches!(state, ThreadState::Running { .. });
+    let asks_ns = graph.state_intervals(thread).time_in(slice.to, last.from, is_running);
+    if last.to.since(last.from) > length || asks_ns * ASKS >= length {
+        return false;
+    }
     let is_on_cpu = |state| matches!(state, ThreadState::Running { .. } | ThreadState::Runnable { .. });
-    last.to.since(last.from) <= length
-        && intervals(thread).time_in(slice.to, last.from, is_running) * ASKS < length
-        && intervals(ender).time_in(slice.from, slice.to, is_on_cpu) * 100 >= length * RAN_MEANWHILE
+    let (mut holder, mut until, mut held_ns) = (ender, last.to, 0);
+    for _ in 0..MAX_HANDED_OVER {
+        let intervals = graph.state_intervals(holder);
+        let handed_over = intervals.overlapping(slice.from, until).filter_map(|interval| {
+            let wait = graph.wait(&interval).filter(|_| interval.to < until)?;
+            let call = wait.call.filter(|call| call.number == Call::FUTEX && is_same_word(call.arg0, at));
+            call.and_then(|_| ender_of(&wait)).filter(is_mate).map(|by| (interval.to, by))
+        });
+        let handed_over = handed_over.last();
+        let since = handed_over.map_or(slice.from, |(at, _)| at.max(slice.from));
+        held_ns += intervals.time_in(since.min(slice.to), until.min(slice.to), is_on_cpu);
+        match handed_over {
+            Some((at, by)) if at > slice.from => (holder, until) = (by, at),
+            _ => break,
+        }
+    }
+    held_ns * 100 >= length * RAN_MEANWHILE
+}
+
+/// Whether both futexes are words of the same condition variable: glibc's waiters wait at either of two.
+const fn is_same_word(one: u64, other: u64) -> bool {
+    one / 8 == other / 8
 }
 
 /// The thread that ended a wait.
