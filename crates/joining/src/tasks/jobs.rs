@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
     fn queued_job(&self, request: RequestIndex, thread: ThreadIndex, place: Place) -> Option<Job> {
         let graph = &self.joined.recorded.graph;
         let Place { from, to, .. } = place;
-        let last = graph.state_intervals(thread).overlapping(from, to).filter(is_blocked).last()?;
+        let last = self.waits_of_loop(thread, from, to).last()?;
         let by = graph.wait(&last).and_then(waker)?;
         let [own, other] = [thread, by].map(|thread| graph.thread(thread));
         let is_sibling = other.tgid().is_some() && other.tgid() == own.tgid();
@@ -168,8 +168,8 @@ impl Walk<'_, '_> {
     ) -> Option<(RequestIndex, Stamp<Reference>)> {
         let Joined { recorded, traced, .. } = self.joined;
         let graph = &recorded.graph;
-        let woke = |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).and_then(waker) == Some(by);
-        let ends = graph.state_intervals(thread).overlapping(from, done).filter(woke).map(|wait| wait.to);
+        let woke = |wait: &StateInterval| graph.wait(wait).and_then(waker) == Some(by);
+        let ends = self.waits_of_loop(thread, from, done).filter(woke).map(|wait| wait.to);
         let until = ends.take_while(|end| *end < done).last()?;
         let intervals = graph.state_intervals(by);
         let back = (0..=intervals.find(from)).rev().take(MAX_INTERVALS);
@@ -228,12 +228,12 @@ impl Walk<'_, '_> {
         let idle_again =
             waits_of_worker.find(|wait| self.condition_of(wait).is_some_and(|it| is_same(at, it)));
         let done = idle_again.map_or(called, |wait| wait.from);
-        let waits = || graph.state_intervals(thread).overlapping(since, called).filter(is_blocked);
+        let waits = || self.waits_of_loop(thread, since, called);
         // It woke the loop as each job was done; it may have gone on with another one.
         let mut woke = waits().filter(|wait| wait.to <= done && graph.wait(wait).and_then(waker) == Some(by));
         let woke = match which {
             Which::First => woke.next(),
-            Which::Last => woke.last(),
+            Which::Last => woke.last().filter(|_| idle_again.is_none()),
         };
         let done = match woke {
             Some(wait) => wait.to,
@@ -241,9 +241,20 @@ impl Walk<'_, '_> {
             // It still works: the job's end is not known.
             None => return None,
         };
-        // A waiting loop is woken at once, and a loop with a callback to call waits for locks alone.
-        let is_lock = |wait: &StateInterval| graph.wait(wait).as_ref().and_then(futex).is_some();
-        waits().all(|wait| wait.to <= done || is_lock(&wait)).then_some(done)
+        // A waiting loop is woken at once.
+        waits().all(|wait| wait.to <= done).then_some(done)
+    }
+
+    /// The waits of the loop's thread for anything but a lock, for which it may wait with a callback to call.
+    fn waits_of_loop(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = StateInterval> {
+        let graph = &self.joined.recorded.graph;
+        let waits = graph.state_intervals(thread).overlapping(from, to).filter(is_blocked);
+        waits.filter(|wait| graph.wait(wait).as_ref().and_then(futex).is_none())
     }
 }
 

@@ -134,6 +134,13 @@ fn a_loop_that_waits_for_a_lock_behind_the_job_may_have_its_callback_to_call() {
     assert_eq!(told(&locked, &[]), format!("{BY_W}8010 loop running; 8020 w running below 1; "));
     let idle = ["8010 c0 loop switch idle blocked call=232:0x3", locked[1], locked[2]];
     assert_eq!(told(&idle, &[]), UNDECIDED);
+    // The end of a wait for a lock is no job's end.
+    let at_lock = [
+        "4100 c0 loop switch idle blocked call=202:0x1008",
+        "4200 c1 w waking loop",
+        "4200 c0 idle switch loop",
+    ];
+    assert_eq!(told(&at_lock, &[]), BY_W);
 }
 
 #[test]
@@ -221,6 +228,15 @@ fn a_worker_that_was_awake_takes_the_job_if_it_has_the_queue_first() {
         told(&[&of_v[..], &[&runs, "4100 c1 w switch idle blocked call=202:0x1000"]].concat(), &taken)
     };
     assert_eq!(of_w(3100), "8000 v running noted below 1; ");
+    // It is idle again, and did not wake the loop, which was awake.
+    let awake = [
+        "3050 c1 idle switch w",
+        "3060 c1 w switch idle blocked call=202:0x1000",
+        "7000 c3 foreign waking loop",
+        "7000 c0 idle switch loop",
+        "8200 c2 v switch idle blocked call=202:0x1000",
+    ];
+    assert_eq!(told(&[&of_v[..5], &awake].concat(), &taken), "8200 v running noted below 1; ");
     // In another queue.
     let other =
         [&of_v[..], &["100 c2 v switch idle blocked call=202:0x2000", "3100 c1 idle switch w"]].concat();
@@ -304,6 +320,13 @@ fn a_job_in_the_queue_is_done_by_the_thread_that_woke_the_loop() {
     let queued = |added: &[&str], taken: &[&str]| told_with(8300, added, taken, &[]);
     let undecided = "8300 loop unknown ? of a/a; ";
     assert_eq!(queued(&[], &busy), BY_W);
+    // A wait for a lock hands no job back.
+    let at_lock = [
+        "8050 c0 loop switch idle blocked call=202:0x1008",
+        "8060 c2 v waking loop",
+        "8060 c0 idle switch loop",
+    ];
+    assert!(queued(&at_lock, &busy).starts_with(BY_W));
     // The loop ran for over a twentieth since.
     assert!(told_with(8301, &[], &busy, &[]).starts_with("8301 loop unknown ? of a/a; "));
     // For another request the loop had worked since.
