@@ -85,30 +85,69 @@ impl Walk<'_, '_> {
         let Some(woken) = woken.find(|woken| !woken.is_empty()) else {
             return self.queued_job(request, turns.thread, place);
         };
-        match self.jobs_done(turns.thread, &woken, place.to)[..] {
+        let mut jobs = self.first_jobs(turns.thread, &woken, place.to);
+        if jobs.is_empty() {
+            jobs = self.last_jobs(turns.thread, &woken, place.to);
+        }
+        match jobs[..] {
             [] => self.queued_job(request, turns.thread, place),
             [job] => Some(job),
             _ => None,
         }
     }
 
-    /// The jobs, done by a callback, of the workers that the loop's thread woke, and of others that may have had the queue before them.
-    fn jobs_done(&self, thread: ThreadIndex, woken: &[Woken], called: Stamp<Reference>) -> Vec<Job> {
-        let done = |Woken { by, at, since }: &Woken, which| {
-            let done = self.done(thread, *by, (*at, *since), called, which)?;
-            Some(Job { by: *by, done, before: None })
-        };
-        let mut jobs: Vec<_> = woken.iter().filter_map(|one| done(one, Which::First)).collect();
+    /// The first jobs, done by a callback, of the workers that the loop's thread woke, and of others that may have had the queue before them.
+    fn first_jobs(&self, thread: ThreadIndex, woken: &[Woken], called: Stamp<Reference>) -> Vec<Job> {
+        let job = |one: &Woken, which| self.job_of(thread, one, called, which);
+        let mut jobs: Vec<_> = woken.iter().filter_map(|one| job(one, Which::First)).collect();
         let Some(first) = woken.iter().min_by_key(|one| one.since) else { return jobs };
         let taken = woken.iter().map(|one| self.takes_up(one, called)).max().unwrap_or(called);
         let others = self.siblings(thread).filter(|by| woken.iter().all(|one| one.by != *by));
-        for by in others {
-            let Some(since) = self.idle_until(by, first).filter(|since| *since <= taken) else { continue };
+        for other in others.filter_map(|by| self.awake(by, first, taken)) {
             // It had another job before.
-            let which = if since <= first.since { Which::Last } else { Which::First };
-            jobs.extend(done(&Woken { by, at: first.at, since }, which));
+            let which = if other.since <= first.since { Which::Last } else { Which::First };
+            jobs.extend(job(&other, which));
         }
         jobs
+    }
+
+    /// The last jobs, done by a callback, of all workers that may have taken any job in the queue: it is empty as a worker is idle again.
+    fn last_jobs(&self, thread: ThreadIndex, woken: &[Woken], called: Stamp<Reference>) -> Vec<Job> {
+        let Some(first) = woken.iter().min_by_key(|one| one.since) else { return Vec::new() };
+        let idle = self.siblings(thread).filter_map(|by| self.idle_again(by, first.at, first.since, called));
+        let empty = idle.min().unwrap_or(called);
+        let awake = self.siblings(thread).filter_map(|by| self.awake(by, first, empty));
+        awake.filter_map(|one| self.job_of(thread, &one, called, Which::Last)).collect()
+    }
+
+    fn job_of(
+        &self,
+        thread: ThreadIndex,
+        Woken { by, at, since }: &Woken,
+        called: Stamp<Reference>,
+        which: Which,
+    ) -> Option<Job> {
+        let done = self.done(thread, *by, (*at, *since), called, which)?;
+        Some(Job { by: *by, done, before: None })
+    }
+
+    /// A worker in the queue of `first`, if it is awake at a time at or behind the waking of that one.
+    fn awake(&self, by: ThreadIndex, first: &Woken, until: Stamp<Reference>) -> Option<Woken> {
+        let since = self.idle_until(by, first).filter(|since| *since <= until)?;
+        Some(Woken { by, at: first.at, since })
+    }
+
+    /// The time behind `since` at which a worker is idle again.
+    fn idle_again(
+        &self,
+        by: ThreadIndex,
+        at: u64,
+        since: Stamp<Reference>,
+        until: Stamp<Reference>,
+    ) -> Option<Stamp<Reference>> {
+        let is_idle = |wait: &StateInterval| self.condition_of(wait).is_some_and(|it| is_same(at, it));
+        let mut waits = self.joined.recorded.graph.state_intervals(by).overlapping(since, until);
+        waits.find(|wait| wait.from >= since && is_idle(wait)).map(|wait| wait.from)
     }
 
     /// The end of a worker's last wait for the condition of `first` that began before `first` was woken.
@@ -223,26 +262,23 @@ impl Walk<'_, '_> {
         which: Which,
     ) -> Option<Stamp<Reference>> {
         let graph = &self.joined.recorded.graph;
-        let until = called.plus(NOTES_NS);
-        let mut waits_of_worker = graph.state_intervals(by).overlapping(since, until);
-        let idle_again =
-            waits_of_worker.find(|wait| self.condition_of(wait).is_some_and(|it| is_same(at, it)));
-        let done = idle_again.map_or(called, |wait| wait.from);
+        let idle_again = self.idle_again(by, at, since, called.plus(NOTES_NS));
+        let done = idle_again.unwrap_or(called);
         let waits = || self.waits_of_loop(thread, since, called);
         // It woke the loop as each job was done; it may have gone on with another one.
         let mut woke = waits().filter(|wait| wait.to <= done && graph.wait(wait).and_then(waker) == Some(by));
         let woke = match which {
             Which::First => woke.next(),
-            Which::Last => woke.last().filter(|_| idle_again.is_none()),
-        };
-        let done = match woke {
-            Some(wait) => wait.to,
-            None if idle_again.is_some() => done,
-            // It still works: the job's end is not known.
-            None => return None,
+            Which::Last => woke.last(),
         };
         // A waiting loop is woken at once.
-        waits().all(|wait| wait.to <= done).then_some(done)
+        let is_done = |done: &Stamp<Reference>| waits().all(|wait| wait.to <= *done);
+        let woke = woke.map(|wait| wait.to);
+        match which {
+            // Without a wake-up, a worker that is not idle still works: the job's end is not known.
+            Which::First => woke.or(idle_again).filter(is_done),
+            Which::Last => woke.filter(is_done).or(idle_again.filter(is_done)),
+        }
     }
 
     /// The waits of the loop's thread for anything but a lock, for which it may wait with a callback to call.
