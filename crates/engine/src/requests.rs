@@ -1,6 +1,7 @@
 //! Requests: each operation's latencies, and a request's explanation.
 
 mod alone;
+mod by_cause;
 mod find;
 pub(crate) mod goroutine;
 mod group;
@@ -28,6 +29,7 @@ pub use wakepath_spans::{
 };
 
 pub use alone::{AloneAnswer, own_times_alone, requests_alone};
+pub use by_cause::{ByCauseAnswer, CauseGroup, RequestCause, requests_by_cause, requests_by_cause_alone};
 pub use find::{find_request, request_id};
 pub use goroutine::{Parked, Reason, RequestGoroutine};
 pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
