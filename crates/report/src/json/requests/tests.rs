@@ -161,6 +161,22 @@ fn documents_of_requests_are_in_shape() {
     let next = ["wakepath", "requests", "a.rec", "spans.json", "--request", &longest];
     assert_eq!(document["next"], serde_json::json!(next));
 
+    let by_cause = engine::requests_by_cause(&joined, &all.requests, 1, Algorithm::default(), |_| {});
+    let shape_by_cause = include_str!("../../../contract/requests_by_cause.txt");
+    let document =
+        shape::document(&(head.clone() + shape_by_cause), |out| requests_by_cause(&by_cause, named, out));
+    assert_eq!(document["next"], serde_json::json!(next));
+    assert_eq!((&document["count"], &document["explained"]), (&2.into(), &1.into()));
+    assert_eq!(document["groups"][0]["blocked_by"]["operation"], "POST /pay");
+    assert_eq!(document["headline"]["total_ns"], 200);
+    let alone = engine::requests_by_cause_alone(&traced_by_thread, &all.requests, 2);
+    let is_alone = |line: &&str| !line.starts_with("span_clocks") && !line.starts_with("schema");
+    let shape_alone: String =
+        shape_by_cause.lines().filter(is_alone).map(|line| line.to_owned() + "\n").collect();
+    let shape_alone = shape_alone + "schema: \"wakepath.requests_alone/1\"\n";
+    let document = shape::document(&shape_alone, |out| requests_by_cause(&alone, named, out));
+    assert_eq!(document["groups"].as_array().map(Vec::len), Some(2));
+
     let unknown = traced(false);
     let joined = engine::join(&recorded, &unknown).expect("a clock");
     let one = engine::request(&joined, all.requests[0], Algorithm::default());
