@@ -197,7 +197,7 @@ fn by_thread(
         for BlockedLine { ns, other, through, .. } in blockers.iter().take(MAX_ROWS) {
             behind.hanging(Line::strong(part(*ns, window)), TEXT, other.as_str());
             if let Some(through) = through {
-                behind.hanging(Line::from(""), TEXT, Line::faint(format!("it held back {through}")));
+                behind.indented(TEXT, Line::faint(format!("it held back {through}")));
             }
         }
         let rest: u64 = blockers.iter().skip(MAX_ROWS).map(|one| one.ns).sum();
