@@ -44,16 +44,16 @@ pub struct RequestsArguments {
     /// Explain the N slowest requests
     #[arg(long, value_name = "N", value_parser = some)]
     slowest: Option<usize>,
-    /// Group the slowest requests by the cause of their time: the 100 slowest, or those of --slowest
+    /// Group the slowest requests by what made them slow: 100, or as many as --slowest says
     #[arg(long, conflicts_with_all = ["request", "peak", "compare", "export_otlp", "export_perfetto"])]
     by_cause: bool,
     /// With --slowest or --by-cause: the slowest since their data came, which a busy server takes up only later
     #[arg(long)]
     from_arrival: bool,
-    /// Only requests that were under way from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
+    /// Only requests under way from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["request", "peak", "compare"])]
     from: Option<TimeSpec>,
-    /// Only requests that began by then, in the same forms
+    /// Only requests begun by then, in the same forms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["request", "peak", "compare"])]
     to: Option<TimeSpec>,
     /// Explain the requests in this peak of an operation's histogram, beside the usual requests
@@ -335,7 +335,7 @@ impl RequestsArguments {
         TimeRange { from: self.from, to: self.to }
     }
 
-    /// The number of the slowest requests to explain; `None` to list all.
+    /// How many requests to explain; `None` to list all.
     fn explained(&self) -> Option<usize> {
         const BY_CAUSE: usize = 100;
         self.slowest.or(self.by_cause.then_some(BY_CAUSE))

@@ -1,4 +1,4 @@
-//! The head of an answer about many paths, which need not be kept.
+//! An answer's head where it has many paths, which need not be kept.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::head::head;
 use crate::problem::{self, CallsProblems};
 use crate::{Head, PathAnswer, Recorded};
 
-/// The parts of paths' heads, added up.
+/// Paths' heads, added up.
 #[derive(Debug, Default)]
 pub(crate) struct PathsHead {
     /// From the first window's beginning to the last window's end.

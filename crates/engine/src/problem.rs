@@ -15,7 +15,7 @@ fn alike(problem: &Problem) -> Alike {
     (discriminant(&problem.kind), found)
 }
 
-/// Many calls' problems: for each kind the first call's problem, with the number of other calls.
+/// Many calls' problems: for each kind the first call's problem, and how many other calls have the same.
 #[derive(Debug, Default)]
 pub(crate) struct CallsProblems {
     first: Vec<Problem>,

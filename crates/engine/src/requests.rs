@@ -163,7 +163,7 @@ pub fn requests<'a>(
     requests_within(recorded, traced, query, TimeRange::default())
 }
 
-/// The same for the requests under way in a part of the recording.
+/// The same for the requests under way in a time range.
 ///
 /// # Errors
 /// When no request matches, or the part is empty.

@@ -1,4 +1,4 @@
-//! Requests by cause: the command that asks for them, and the progress of a long answer.
+//! Requests by cause: the command to get them, and the progress line.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::output::Output;
 /// More explained requests than these are easier to read by cause.
 const MANY: usize = 5;
 
-/// After the answers for many slow requests, prints the command that groups the same requests by cause.
+/// Prints the command to group the same requests by cause, behind the answers for many.
 pub fn next_by_cause(arguments: &RequestsArguments, slowest: usize, output: &Output) -> Result<(), Failure> {
     if slowest <= MANY || arguments.json {
         return Ok(());
@@ -49,7 +49,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Shows how many of `all` requests are explained, if it takes long.
+/// Shows the number explained so far, if it takes long.
 pub fn progress(output: &Output, all: usize) -> impl FnMut(usize) {
     /// The time without a line, and from one line to the next.
     const PATIENCE: Duration = Duration::from_millis(700);

@@ -2,6 +2,7 @@
 //! files without spans.
 
 mod attributes;
+mod by_cause;
 mod clocks;
 mod connections;
 mod contexts;

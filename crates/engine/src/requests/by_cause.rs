@@ -1,4 +1,4 @@
-//! The slowest requests, grouped by the cause of their time.
+//! The slowest requests, grouped by cause.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -17,13 +17,13 @@ use crate::paths_head::PathsHead;
 /// A cause by which requests are grouped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestCause {
-    /// Other requests blocked them: the operation that blocked them longest.
+    /// Other requests blocked them: the operation with the most blocked time.
     Blocked(BlockerOf),
     /// The largest cause on their paths.
     Path {
         /// The cause.
         key: RowKey,
-        /// The called operation for which they waited more than half of their time.
+        /// The called operation for which they waited most.
         called: Option<OperationIndex>,
     },
     /// The operation with the most own time by spans alone: their paths are not known.
@@ -61,7 +61,7 @@ pub struct CauseGroup<'r> {
     pub basis: BasisMix,
     /// The requests' operations with their numbers, most requests first.
     pub operations: Vec<(OperationIndex, u64)>,
-    /// The row of a path's cause in the example, with the processes and threads of all.
+    /// A path's cause: its row in the example, with all requests' processes and threads.
     pub row: Row,
     /// The slowest request's answer; `None` without a recording.
     pub example: Option<RequestAnswer<'r>>,
@@ -73,12 +73,12 @@ impl CauseGroup<'_> {
         self.requests[0].0
     }
 
-    /// The certainty of the part due to the cause: inferred, unless a path has it.
+    /// The certainty of `cause_ns`: inferred, unless a path has it.
     pub fn certainty(&self) -> Certainty {
         self.basis.certainty()
     }
 
-    /// Whether the cause is more than half of their time.
+    /// Whether the cause is more than half their time.
     pub fn is_most(&self) -> bool {
         is_most(self.cause_ns, self.total_ns)
     }
@@ -91,9 +91,9 @@ pub struct ByCauseAnswer<'r> {
     pub head: Option<Head>,
     /// The spans and their requests.
     pub traced: &'r Traced,
-    /// The number of all requests in question.
+    /// All requests in question, their number.
     pub all: usize,
-    /// The number of the slowest, which are explained.
+    /// The slowest, which are explained: their number.
     pub explained: usize,
     /// The groups, most time due to the cause first; groups from another time are last.
     pub groups: Vec<CauseGroup<'r>>,
@@ -101,12 +101,12 @@ pub struct ByCauseAnswer<'r> {
     pub without_path: WithoutPath,
     /// From the first beginning to the last end; `None` without a recording.
     pub times: Option<(SpanTime, SpanTime)>,
-    /// The clocks of the spans of their services.
+    /// Their services' span clocks.
     pub clocks: Vec<SpanClock>,
 }
 
-/// Explains the first `slowest` of `ranked`, the requests in question with the slowest first, and groups them by cause.
-/// `progress` gets the number of explained requests before each.
+/// Explains the first `slowest` in `ranked` (all requests in question, the slowest first), and groups them by cause.
+/// `progress` gets the number explained before each.
 pub fn requests_by_cause<'r>(
     joined: &Joined<'r>,
     ranked: &[RequestIndex],
@@ -144,7 +144,7 @@ pub fn requests_by_cause<'r>(
     }
 }
 
-/// Groups the first `slowest` of `ranked` by their spans alone, without a recording.
+/// Groups the first `slowest` in `ranked` by their spans alone, without a recording.
 pub fn requests_by_cause_alone<'r>(
     traced: &'r Traced,
     ranked: &[RequestIndex],
@@ -193,7 +193,7 @@ impl Due {
     }
 }
 
-/// The cause of a request's time.
+/// A request's cause.
 fn cause(answer: &RequestAnswer<'_>) -> Due {
     let by_path = match (answer.headline(), &answer.path) {
         (RequestHeadline::Blocked(_), Ok(path)) => blocked(answer.traced, path),
@@ -219,7 +219,7 @@ fn on_path(traced: &Traced, path: &RequestPath<'_>) -> Option<Due> {
     Some(Due { cause, ns: row.total_ns, called_ns, basis: row.basis, row })
 }
 
-/// Groups that grow request by request: of the answers, only each group's first is kept.
+/// Groups grow request by request, and keep only the first answer.
 #[derive(Default)]
 struct Groups<'r>(BTreeMap<RequestCause, CauseGroup<'r>>);
 

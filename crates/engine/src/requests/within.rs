@@ -1,4 +1,4 @@
-//! A part of a recording, as `--from` and `--to` name it, and the requests under way in it.
+//! The requests under way in a time range, as `--from` and `--to` name it.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_spans::RequestIndex;
@@ -8,7 +8,7 @@ use super::{Places, RequestsError, Traced};
 use crate::query::range;
 use crate::{PathQuery, QueryError, Recorded, TimeSpec};
 
-/// A part of a recording's time; all requests count without a beginning and an end.
+/// A time range; all requests count without a beginning and an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeRange {
     /// The beginning; `None` for the recording's.

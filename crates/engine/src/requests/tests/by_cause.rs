@@ -5,13 +5,13 @@ use wakepath_findings::Certainty;
 use super::*;
 use crate::requests::RequestHeadline;
 
-/// The trace and the spans of requests in a row, each added with its times and work.
+/// A trace and its spans: requests in a row, each added with its times and work.
 struct Story {
     at: u64,
     host: String,
-    /// The spans of `shop`.
+    /// The spans by `shop`.
     spans: String,
-    /// Those of `bank`, which requests of `shop` call.
+    /// The spans by `bank`, which `shop` calls.
     called: String,
     traces: u64,
 }
@@ -20,7 +20,7 @@ struct Story {
 const REALTIME: u64 = 1_000_000;
 
 impl Story {
-    /// `a` serves requests; `b`, `c` and `d` are other processes, of which `d` has the name of `c` too.
+    /// `a` serves requests; `b`, `c` and `d` are other processes; `d` is called `c`, too.
     fn new() -> Self {
         let host = "host web3 realtime=1000000
             thread a tid=10
@@ -65,13 +65,13 @@ impl Story {
         (begin, end)
     }
 
-    /// The same while the other thread works for a request of its own.
+    /// The same while the other thread works for another request.
     fn blocked(&mut self, operation: &str, by: &str, ns: u64) {
         let times = self.waits(operation, ns, "b");
         self.span(by, times, Some(11));
     }
 
-    /// The same while the other thread works for a request that this one made.
+    /// The same while the other thread works for a called request.
     fn calls(&mut self, operation: &str, called: &str, ns: u64) {
         let (from, to) = self.waits(operation, ns, "c");
         let (trace, from, to) = (self.traces, REALTIME + from, REALTIME + to);
@@ -162,7 +162,7 @@ fn an_operation_blocks_by_all_of_its_requests_together() {
 }
 
 #[test]
-fn of_operations_that_blocked_equally_long_the_first_with_known_spans_is_the_cause() {
+fn the_first_operation_is_the_cause_where_two_blocked_equally_long() {
     let mut story = Story::new();
     let (from, _) = story.waits("GET", 1000, "b");
     for (by, begin, end) in [("PUT", 0, 500), ("DELETE", 500, 1000)] {
@@ -194,7 +194,7 @@ fn requests_without_spans_that_block_are_a_cause_of_their_own() {
     }
 }
 
-/// Waits for other processes of a name, for called requests, and requests without a path.
+/// Waits for processes with the same name and for called requests, and requests without a path.
 fn several() -> Made {
     let mut story = Story::new();
     story.waits("ASK", 5000, "c");
@@ -221,7 +221,7 @@ fn requests_are_grouped_by_their_paths_largest_cause_and_by_the_operation_that_t
             "Process(\"c\", None): 5110 610; 5500 by Measured; ASK 2",
             "spans LOST: 800; 800 by Inferred; LOST 1",
             "empty: 0; 0 by Inferred; NONE 1",
-            // The largest, and not of this recording.
+            // The largest, from another time.
             "spans OUT outside: 90000 20000; 110000 by Inferred; OUT 2",
         ]
     );
@@ -247,7 +247,7 @@ fn a_group_has_its_slowest_request_as_example_and_all_requests_processes() {
     assert_eq!((processes, group.row.threads.len(), group.called_ns), (vec![12, 13], 2, 0));
     let called: Vec<_> = answer.groups.iter().map(|group| group.called_ns).filter(|ns| *ns > 0).collect();
     assert_eq!(called, [7000, 6000]);
-    // One of the nine has no path, and ended last.
+    // The last to end has no path.
     let (from, to) = answer.times.expect("times");
     assert_eq!(
         (answer.without_path.to_string(), from.stamp().ns()),
@@ -275,7 +275,7 @@ fn a_cause_is_most_of_a_groups_time_above_half_of_it() {
 }
 
 #[test]
-fn of_groups_with_the_same_time_the_one_with_more_requests_comes_first_and_then_their_causes_order() {
+fn equal_groups_stand_by_their_number_of_requests_and_then_by_their_causes_order() {
     let mut story = Story::new();
     story.blocked("GET", "PUT", 3000);
     story.blocked("GET", "DELETE", 1000);
@@ -313,7 +313,7 @@ fn spans_alone_are_grouped_by_the_operation_with_the_most_own_time() {
     };
     assert_eq!(
         answer.groups.iter().map(row).collect::<Vec<_>>(),
-        // Lengths add up to the most that there is.
+        // Lengths add up to the largest number.
         [
             format!("HUGE {0} of {0}, 2", u64::MAX),
             String::from("SELECT 1200 of 1500, 2"),
