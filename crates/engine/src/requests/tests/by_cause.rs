@@ -194,6 +194,20 @@ fn requests_without_spans_that_block_are_a_cause_of_their_own() {
     }
 }
 
+#[test]
+fn groups_stand_by_the_time_due_to_their_cause_not_by_their_requests_time() {
+    let mut story = Story::new();
+    let (from, _) = story.waits("GET", 1000, "b");
+    for (by, begin, end) in [("PUT", 0, 550), ("DELETE", 550, 1000)] {
+        story.span(by, (from + begin, from + end), Some(11));
+    }
+    story.waits("ASK", 600, "c");
+    assert_eq!(
+        grouped(&story.made(), 2),
+        ["Process(\"c\", None): 710; 600 by Measured; ASK 1", "blocked by PUT: 1110; 550 by Inferred; GET 1"]
+    );
+}
+
 /// Waits for processes with the same name and for called requests, and requests without a path.
 fn several() -> Made {
     let mut story = Story::new();

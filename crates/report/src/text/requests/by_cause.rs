@@ -156,9 +156,8 @@ fn row(screen: &mut Screen, answer: &ByCauseAnswer<'_>, group: &CauseGroup<'_>) 
         let when = if is_outside { ", from another time" } else { "" };
         line.push(Style::Faint, format!(", by spans alone{when}"));
     }
-    match certainty(group).filter(|_| group.certainty() != Certainty::Measured) {
-        Some(certainty) => line.push(Style::Faint, format!("  {certainty}")),
-        None => {}
+    if let Some(certainty) = certainty(group).filter(|_| group.certainty() != Certainty::Measured) {
+        line.push(Style::Faint, format!("  {certainty}"));
     }
     screen.hanging(Line::strong(figures), columns, line);
     screen.indented(columns, Line::faint(details(answer, group)));
