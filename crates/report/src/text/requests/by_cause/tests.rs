@@ -102,13 +102,15 @@ fn a_row_has_the_cause_and_below_it_the_operations_and_the_slowest_request() {
         answer.groups[0].operations.extend(other.operations);
         answer.groups[0].total_ns += other.total_ns;
     }
+    // A first line without indentation keeps that of the rows.
     expect![[r#"
+        rows
                6  1.20 µs   200 ns  in (no service name) A, by spans alone  inferred
                                     33% of 3.60 µs: (no service name) A (2), (no service name) B (1), (no
                                     service name) C (1), 2 other operations (2); the slowest 600 ns, request
                                     0000000000000001
     "#]]
-    .assert_eq(&rows(&answer));
+    .assert_eq(&format!("rows\n{}", rows(&answer)));
     answer.groups[0].cause = RequestCause::Spans { operation: OperationIndex(0), is_outside: true };
     let text = rows(&answer);
     assert!(text.contains("A, by spans alone, from another time  inferred\n"), "{text}");
