@@ -141,8 +141,10 @@ fn the_document_has_each_group_with_its_requests_and_the_command_that_goes_on() 
     for more in
         [&["--slowest", "200", "--by-cause"][..], &["--slowest", "200", "--by-cause", "--from-arrival"]]
     {
-        let (code, out, _) = ask(&made, &[more, &["--json"]].concat());
+        let (code, out, err) = ask(&made, &[more, &["--json"]].concat());
         assert_eq!(code, 0, "{more:?}");
+        let note = "the arrival of 143 of 143 requests is not known";
+        assert_eq!(err.contains(note), more.contains(&"--from-arrival"), "{more:?}: {err}");
         let all: Value = serde_json::from_str(&out).expect("a document");
         assert_eq!(all["explained"], 143);
         let last = all["groups"].as_array().and_then(|groups| groups.last()).expect("a group");
@@ -266,6 +268,8 @@ fn spans_alone_are_grouped_by_the_operation_with_the_most_own_time() {
     let document: Value = serde_json::from_str(&out).expect("a document");
     assert_eq!(document["schema"], "wakepath.requests_alone/1");
     assert_eq!(groups(&document), ["span 1 500000", "span 4 24800", "span 5 23000"]);
+    let next = ["wakepath", "requests", "spans.json", "--request", "000000000000108f"];
+    assert_eq!(document["next"], json!(next));
     for (option, value) in [("--from", "1"), ("--to", "1")] {
         let (code, out, err) = ask(&["--by-cause", option, value]);
         assert_eq!((code, out.as_str()), (2, ""), "{option}");
