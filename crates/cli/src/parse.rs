@@ -32,6 +32,12 @@ pub fn ns(text: &str) -> Result<u64, String> {
     duration(text).ok_or_else(|| String::from("expected a time such as 50ms, 2.5s or 300us"))
 }
 
+/// Reads a number, not 0.
+pub fn some(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| String::from("expected a number from 1 on"))
+}
+
 /// Reads a size in bytes, not 0.
 #[cfg(feature = "collect")]
 pub fn size(text: &str) -> Result<u64, String> {

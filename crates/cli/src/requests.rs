@@ -1,5 +1,6 @@
 //! `wakepath requests`: how long requests took, and why a slow request did.
 
+mod by_cause;
 mod export;
 
 use std::ffi::OsString;
@@ -10,10 +11,10 @@ use std::process::ExitCode;
 use clap::Args;
 use wakepath_engine::requests::{
     AloneAnswer, FromArrival, GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery,
-    SpansError, Traced, find_request, from_arrival, join, request, request_group, requests, requests_alone,
-    traced,
+    SpansError, TimeRange, Traced, find_request, from_arrival, join, request, request_group, requests,
+    requests_alone, requests_by_cause, requests_by_cause_alone, requests_within, traced,
 };
-use wakepath_engine::{Algorithm, Recorded, is_recording};
+use wakepath_engine::{Algorithm, Recorded, TimeSpec, is_recording};
 use wakepath_report::{json, text};
 
 use crate::debuginfod::{CodeSources, DebuginfodArguments};
@@ -22,6 +23,8 @@ use crate::failure::Failure;
 use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
+use crate::parse::some;
+use by_cause::{next_by_cause, progress};
 use export::Export;
 
 /// Show how long requests took, from the spans of distributed tracing, and why one of them took its time
@@ -39,11 +42,20 @@ pub struct RequestsArguments {
     #[arg(long, value_name = "ID", conflicts_with_all = ["slowest", "service", "operation"])]
     request: Option<String>,
     /// Explain the N slowest requests
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = some)]
     slowest: Option<usize>,
-    /// With --slowest: the slowest since their data came, which a busy server takes up only later
-    #[arg(long, requires = "slowest")]
+    /// Group the slowest requests by what made them slow: 100, or as many as --slowest says
+    #[arg(long, conflicts_with_all = ["request", "peak", "compare", "export_otlp", "export_perfetto"])]
+    by_cause: bool,
+    /// With --slowest or --by-cause: the slowest since their data came, which a busy server takes up only later
+    #[arg(long)]
     from_arrival: bool,
+    /// Only requests under way from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["request", "peak", "compare"])]
+    from: Option<TimeSpec>,
+    /// Only requests begun by then, in the same forms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["request", "peak", "compare"])]
+    to: Option<TimeSpec>,
     /// Explain the requests in this peak of an operation's histogram, beside the usual requests
     ///
     /// The peaks are numbered as `wakepath latency -i REC span:SERVICE/OPERATION` shows them.
@@ -87,6 +99,9 @@ Examples:
   wakepath requests --slowest 1              why the longest one took its time
   wakepath requests --slowest 3 --from-arrival
                                              the longest from the moment on at which their data came
+  wakepath requests --slowest 200 --by-cause the 200 longest, grouped by what made them slow
+  wakepath requests --by-cause --from 02:58:41 --to 02:58:43
+                                             the 100 longest of two seconds
   wakepath requests --request 5b8efff798038103
   wakepath requests web.rec spans.json       the spans of a file beside a recording
   wakepath requests --operation 'GET /cart' --peak 2
@@ -111,6 +126,9 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     }
     if arguments.tree && arguments.peak.is_none() && arguments.compare.is_empty() {
         return Err(Failure::new(Code::Usage, "--tree needs --peak or --compare"));
+    }
+    if arguments.from_arrival && arguments.slowest.is_none() && !arguments.by_cause {
+        return Err(Failure::new(Code::Usage, "--from-arrival needs --slowest or --by-cause"));
     }
     if let Some(files) = alone(&arguments.files) {
         return run_alone(arguments, files, output);
@@ -174,23 +192,30 @@ fn answer(
     if arguments.peak.is_some() || !arguments.compare.is_empty() {
         return explain_group(arguments, &joined()?, query, (named, sources), output);
     }
-    let answer = requests(recorded, traced, &query).map_err(requests_failure)?;
-    match arguments.slowest {
-        Some(slowest) => {
-            let (joined, slowest) = (joined()?, slowest.min(answer.requests.len()));
-            if !arguments.from_arrival {
-                explain(&joined, &answer.requests[..slowest])?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            let ranked = from_arrival(&joined, &answer.requests);
-            explain(&joined, &ranked.requests[..slowest])?;
-            if ranked.known < answer.requests.len() {
-                output.complain("note", &arrival_unknown(&ranked));
-            }
-        }
-        None => output.answer(&answer, arguments.json, json::requests, |answer, layout| {
+    let answer = requests_within(recorded, traced, &query, arguments.range()).map_err(requests_failure)?;
+    let Some(slowest) = arguments.explained() else {
+        output.answer(&answer, arguments.json, json::requests, |answer, layout| {
             text::requests(answer, text::Source::Read(&argument), layout)
-        })?,
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let joined = joined()?;
+    let ranked = arguments.from_arrival.then(|| from_arrival(&joined, &answer.requests));
+    let requests = ranked.as_ref().map_or(&answer.requests, |ranked| &ranked.requests);
+    if arguments.by_cause {
+        let shown = progress(output, slowest.min(requests.len()));
+        let answer = requests_by_cause(&joined, requests, slowest, Algorithm::default(), shown);
+        output.passing("");
+        let json = |answer: &_, out: &mut dyn io::Write| json::requests_by_cause(answer, named, out);
+        output.answer(&answer, arguments.json, json, |answer, layout| {
+            sources.shown(recorded, text::requests_by_cause(answer, &argument, layout))
+        })?;
+    } else {
+        explain(&joined, &requests[..slowest.min(requests.len())])?;
+        next_by_cause(arguments, slowest, output)?;
+    }
+    if let Some(ranked) = ranked.filter(|ranked| ranked.known < answer.requests.len()) {
+        output.complain("note", &arrival_unknown(&ranked));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -219,6 +244,8 @@ fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) 
         ("--export-otlp", arguments.export_otlp.is_some()),
         ("--export-perfetto", arguments.export_perfetto.is_some()),
         ("--from-arrival", arguments.from_arrival),
+        ("--from", arguments.from.is_some()),
+        ("--to", arguments.to.is_some()),
     ];
     if let Some((flag, _)) = needs_recording.iter().find(|(_, is_given)| *is_given) {
         let text = format!("{flag} needs a recording, and only spans were given");
@@ -227,6 +254,16 @@ fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) 
     }
     let traced = traced(&[], files).map_err(spans_failure)?;
     let answer = requests_alone(&traced, &arguments.query()).map_err(requests_failure)?;
+    if let Some(slowest) = arguments.explained().filter(|_| arguments.by_cause) {
+        let answer = requests_by_cause_alone(&traced, &answer.requests, slowest);
+        let words = arguments.words();
+        let named = json::Named { recording: &[], with_spans: &words };
+        let json = |answer: &_, out: &mut dyn io::Write| json::requests_by_cause(answer, named, out);
+        output.answer(&answer, arguments.json, json, |answer, layout| {
+            text::requests_by_cause(answer, &arguments.argument(), layout)
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let explained = match (&arguments.request, arguments.slowest) {
         (Some(id), _) => Some(vec![find_request(&traced, id).map_err(requests_failure)?]),
         (None, Some(slowest)) => Some(answer.requests.iter().take(slowest).copied().collect()),
@@ -242,6 +279,9 @@ fn run_alone(arguments: &RequestsArguments, files: &[PathBuf], output: &Output) 
         }
         None => text::requests_alone(answer, &arguments.argument(), layout),
     })?;
+    if let Some(slowest) = arguments.slowest {
+        next_by_cause(arguments, slowest, output)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -291,6 +331,16 @@ impl RequestsArguments {
         RequestsQuery { service: self.service.clone(), operation: self.operation.clone() }
     }
 
+    fn range(&self) -> TimeRange {
+        TimeRange { from: self.from, to: self.to }
+    }
+
+    /// How many requests to explain; `None` to list all.
+    fn explained(&self) -> Option<usize> {
+        const BY_CAUSE: usize = 100;
+        self.slowest.or(self.by_cause.then_some(BY_CAUSE))
+    }
+
     /// The recording and the files as arguments on a command line; empty for the default.
     fn argument(&self) -> String {
         self.words().iter().map(|word| format!(" {word}")).collect()
@@ -335,6 +385,8 @@ fn requests_failure(error: RequestsError) -> Failure {
             Some((NoPath::OtherHost, _)) => "give the recordings of all hosts: docs/requests.md says how",
             _ => "docs/requests.md says how to write the thread on each span",
         },
+        RequestsError::EmptyTime => "`wakepath info` shows when the recording began and ended",
+        RequestsError::NoneWithin { .. } => "`wakepath requests` without --from and --to shows their times",
         RequestsError::NoRealtime | RequestsError::IllFormed(_) => "",
     };
     let code = match &error {

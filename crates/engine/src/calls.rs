@@ -12,11 +12,11 @@ use wakepath_findings::{CallCause, CallPlace, CallsFindings, CauseTree, Evidence
 use wakepath_goroutines::{GoWindow, NoCalls};
 
 use crate::code_names::code_names;
-use crate::head::head;
 use crate::path::{answer, path_with};
+use crate::paths_head::PathsHead;
 use crate::requests::goroutine::path_of_windows;
 use crate::requests::{Parked, Traced};
-use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
+use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded};
 use goroutines::CallGoroutines;
 pub use goroutines::{Ender, EndersRequest};
 
@@ -257,21 +257,10 @@ pub fn calls<'r>(
 
 /// These calls' losses and problems, each once.
 pub(crate) fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
-    let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
-    let windows = || paths().map(|path| path.path.window);
-    let from = windows().map(|window| window.from).min().unwrap_or(recorded.from());
-    let to = windows().map(|window| window.to).max().unwrap_or(from);
-    let mut head = head(recorded, from, to);
-    let touched: HashSet<_> =
-        paths().flat_map(|path| &path.head.losses).map(|loss| (loss.cpu, loss.from, loss.to)).collect();
-    let losses = head.losses.iter().copied().zip(head.loss_hosts.iter().copied());
-    (head.losses, head.loss_hosts) =
-        losses.filter(|(loss, _)| touched.contains(&(loss.cpu, loss.from, loss.to))).unzip();
-    head.clock_error_ns =
-        paths().map(|path| path.head.clock_error_ns).try_fold(0, |worst, one| Some(one?.max(worst)));
-    problem::add_of_calls(&mut head.problems, paths().flat_map(|path| &path.head.problems));
-    problem::sort(&mut head.problems);
-    head
+    let mut head = PathsHead::default();
+    let usual = usual.into_iter().flat_map(|usual| &usual.paths);
+    asked.paths.iter().chain(usual).for_each(|path| head.add(path));
+    head.finish(recorded)
 }
 
 /// A recorded name, escaped for an error.

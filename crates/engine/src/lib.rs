@@ -18,6 +18,7 @@ pub mod latency;
 mod open;
 mod overview;
 mod path;
+mod paths_head;
 mod problem;
 mod query;
 mod reclaims;

@@ -15,19 +15,28 @@ fn alike(problem: &Problem) -> Alike {
     (discriminant(&problem.kind), found)
 }
 
-/// Adds calls' problems to the whole answer's in `head`: for each kind missing there, the first call's problem, with
-/// the number of other calls.
-pub(crate) fn add_of_calls<'p>(head: &mut Vec<Problem>, calls: impl Iterator<Item = &'p Problem>) {
-    let whole: Vec<_> = head.iter().map(alike).collect();
-    let mut places: HashMap<Alike, usize> = HashMap::new();
-    for problem in calls.filter(|problem| !whole.contains(&alike(problem))) {
-        match places.get(&alike(problem)) {
-            Some(&place) => head[place].other_calls += 1,
+/// Many calls' problems: for each kind the first call's problem, and how many other calls have the same.
+#[derive(Debug, Default)]
+pub(crate) struct CallsProblems {
+    first: Vec<Problem>,
+    places: HashMap<Alike, usize>,
+}
+
+impl CallsProblems {
+    pub(crate) fn add(&mut self, problem: &Problem) {
+        match self.places.get(&alike(problem)) {
+            Some(&place) => self.first[place].other_calls += 1,
             None => {
-                places.insert(alike(problem), head.len());
-                head.push(problem.clone());
+                self.places.insert(alike(problem), self.first.len());
+                self.first.push(problem.clone());
             }
         }
+    }
+
+    /// Adds them to the whole answer's in `head`, each kind missing there.
+    pub(crate) fn add_to(self, head: &mut Vec<Problem>) {
+        let whole: Vec<_> = head.iter().map(alike).collect();
+        head.extend(self.first.into_iter().filter(|problem| !whole.contains(&alike(problem))));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests: each operation's latencies, and a request's explanation.
 
 mod alone;
+mod by_cause;
 mod find;
 pub(crate) mod goroutine;
 mod group;
@@ -11,6 +12,7 @@ mod read;
 mod span_time;
 #[cfg(test)]
 mod tests;
+mod within;
 mod without_path;
 
 use wakepath_distribution::{Histogram, Unit};
@@ -27,6 +29,7 @@ pub use wakepath_spans::{
 };
 
 pub use alone::{AloneAnswer, own_times_alone, requests_alone};
+pub use by_cause::{ByCauseAnswer, CauseGroup, RequestCause, requests_by_cause, requests_by_cause_alone};
 pub use find::{find_request, request_id};
 pub use goroutine::{Parked, Reason, RequestGoroutine};
 pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
@@ -37,6 +40,7 @@ pub use one::{
 pub use parts::RequestPart;
 pub use read::{SpansError, traced};
 pub use span_time::SpanTime;
+pub use within::TimeRange;
 pub use without_path::WithoutPath;
 
 use crate::head::head;
@@ -104,6 +108,10 @@ pub enum RequestsError {
     NoRealtime,
     #[error("no request is {asked}; there are {there}")]
     NoneSo { asked: String, there: String },
+    #[error("the time asked about is empty: it ends where it begins, or before")]
+    EmptyTime,
+    #[error("none of {} was under way at this time", match there { 1 => "1 request".into(), n => format!("{n} requests") })]
+    NoneWithin { there: usize },
     #[error("requests of several operations: {there}")]
     SeveralOperations { there: String },
     #[error("there is no peak {asked}: the histogram has {there}")]
@@ -152,8 +160,22 @@ pub fn requests<'a>(
     traced: &'a Traced,
     query: &RequestsQuery,
 ) -> Result<RequestsAnswer<'a>, RequestsError> {
+    requests_within(recorded, traced, query, TimeRange::default())
+}
+
+/// The same for the requests under way in a time range.
+///
+/// # Errors
+/// When no request matches, or the part is empty.
+pub fn requests_within<'a>(
+    recorded: &Recorded,
+    traced: &'a Traced,
+    query: &RequestsQuery,
+    range: TimeRange,
+) -> Result<RequestsAnswer<'a>, RequestsError> {
     let places = Places::new(recorded, traced)?;
-    let mut requests = matching(traced, query)?;
+    let requests = matching(traced, query)?;
+    let mut requests = range.overlapping(recorded, traced, &places, requests)?;
     let operations = operation_answers(traced, &requests);
     let times = |request: &RequestIndex| span_time::times(&places, traced, traced.request(*request).root);
     let is_outside = |request: &RequestIndex| one::is_outside(recorded, times(request));

@@ -1,8 +1,10 @@
 //! Time specifications for `--from` and `--to`: UTC, seconds since the start, time before the end.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::time::Duration;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate};
 use wakepath_clock::{Reference, Stamp};
 
 /// A point in time within a recording, as `--from` and `--to` name it.
@@ -54,6 +56,31 @@ impl TimeSpec {
             }
         };
         Some(at.clamp(from, to.max(from)))
+    }
+}
+
+/// The same time as an option's value, for a command that repeats it.
+impl Display for TimeSpec {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let fraction = |ns: u64| match ns % SECOND {
+            0 => String::new(),
+            part => format!(".{part:09}"),
+        };
+        match *self {
+            Self::AfterStart(ns) => write!(f, "{}{}", ns / SECOND, fraction(ns)),
+            Self::BeforeEnd(ns) => write!(f, "-{}{}", ns / SECOND, fraction(ns)),
+            Self::Utc(ns) => {
+                let at = DateTime::UNIX_EPOCH + Duration::from_nanos(ns);
+                write!(f, "{}{}", at.format("%Y-%m-%dT%H:%M:%S"), fraction(ns))
+            }
+            Self::TimeOfDay(ns) => {
+                // The day's last minute may have a leap second.
+                let hours = (ns / SECOND / 3600).min(23);
+                let minutes = (ns / SECOND / 60 - hours * 60).min(59);
+                let seconds = ns / SECOND - (hours * 60 + minutes) * 60;
+                write!(f, "{hours:02}:{minutes:02}:{seconds:02}{}", fraction(ns))
+            }
+        }
     }
 }
 
@@ -153,6 +180,26 @@ mod tests {
             ("2024-02-29T00:00", TimeSpec::Utc(1_709_164_800 * SECOND)),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_specification_is_written_as_it_can_be_read_again() {
+        for (text, expected) in [
+            ("1.5", "1.500000000"),
+            ("90min", "5400"),
+            ("7ns", "0.000000007"),
+            ("-250ms", "-0.250000000"),
+            ("02:58:41.310", "02:58:41.310000000"),
+            ("00:00", "00:00:00"),
+            ("23:59:60.5", "23:59:60.500000000"),
+            ("2026-11-21T02:58:41.310Z", "2026-11-21T02:58:41.310000000"),
+            ("2024-02-29 00:00", "2024-02-29T00:00:00"),
+            ("2554-07-21T23:34:33", "2554-07-21T23:34:33"),
+        ] {
+            let spec: TimeSpec = text.parse().expect(text);
+            assert_eq!(spec.to_string(), expected);
+            assert_eq!(expected.parse(), Ok(spec), "{text}");
         }
     }
 

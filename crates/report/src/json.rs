@@ -33,7 +33,7 @@ pub use latency::recorded_latency;
 pub use overview::overview;
 pub use path::path;
 pub use profiles::{NoProfiles, profiles};
-pub use requests::{Named, request, request_group, requests, requests_alone};
+pub use requests::{Named, request, request_group, requests, requests_alone, requests_by_cause};
 pub use sync::sync;
 pub use watch::{watch_news, watched};
 

@@ -44,9 +44,12 @@ pub(crate) use overview::{headline as overview_headline, next_words as overview_
 pub use path::path;
 pub(crate) use path::{next_words, record_words, row_text};
 pub(crate) use requests::{
-    NextStep, next_step, operation_name, other_warnings, request_sentence, spans_left_out,
+    NextStep, by_cause_sentence, cause_words, next_step, operation_name, other_warnings, request_sentence,
+    spans_left_out,
 };
-pub use requests::{request, request_alone, request_group, requests, requests_alone};
+pub use requests::{
+    next_by_cause, request, request_alone, request_group, requests, requests_alone, requests_by_cause,
+};
 pub use segments::segments;
 pub use spans::{spans_awaited, spans_received, unread_contexts};
 pub use sync::sync;

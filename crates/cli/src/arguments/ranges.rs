@@ -34,7 +34,7 @@ const MOMENT: Range =
     Range { within: &["0", "1", "-1s", "18446744073"], outside: &["18446744074", "-18446744074s"] };
 
 /// Each flag, its verbs, and its range there.
-const RANGES: [(&str, &[&str], Range); 30] = [
+const RANGES: [(&str, &[&str], Range); 31] = [
     ("above", &["export", "path"], TIME_OR_NONE),
     (
         "at",
@@ -55,7 +55,7 @@ const RANGES: [(&str, &[&str], Range); 30] = [
     ("flight-keep", &["record"], NUMBER),
     ("flight-memory", &["record"], SIZE),
     ("flight-rest", &["record"], TIME),
-    ("from", &["export", "latency", "path"], MOMENT),
+    ("from", &["export", "latency", "path", "requests"], MOMENT),
     ("max-depth", &["drill"], SHORT_NUMBER),
     ("max-size", &["record"], SIZE),
     ("maxcount-percentage", &["drill"], SHORT_NUMBER),
@@ -66,11 +66,19 @@ const RANGES: [(&str, &[&str], Range); 30] = [
     ("pid", &["drill", "export", "latency", "path", "record", "watch"], SHORT_NUMBER),
     ("request", &["drill"], SHORT_NUMBER),
     ("samples", &["record"], Range { within: &["0", "1", "10000"], outside: &["10001", "-1", "1.5"] }),
-    ("slowest", &["export", "path", "requests"], NUMBER),
+    ("slowest", &["export", "path"], NUMBER),
+    (
+        "slowest",
+        &["requests"],
+        Range {
+            within: &["1", "18446744073709551615"],
+            outside: &["0", "18446744073709551616", "-1", "1.5"],
+        },
+    ),
     ("start-ops", &["drill"], NUMBER),
     ("threshold", &["latency"], Range { within: &["0", "1", "1e308"], outside: &["-1", "-0.1", "NaN"] }),
     ("tid", &["export", "latency", "path"], SHORT_NUMBER),
-    ("to", &["export", "latency", "path"], MOMENT),
+    ("to", &["export", "latency", "path", "requests"], MOMENT),
     ("trigger-open", &["record"], TIME),
     ("wait", &["trigger"], TIME),
 ];

@@ -11,7 +11,9 @@ use wakepath_spans::{Operation, RequestIndex};
 
 use super::find::{matching, matching_one_operation};
 use super::one::{request_in_group, worker};
-use super::{BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath};
+use super::{
+    BlockedByMissing, Joined, RequestPath, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath,
+};
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
@@ -208,22 +210,27 @@ fn explained<'r>(
                 continue;
             }
         };
-        let known = path.blocked_by.iter().map(|blocked| {
-            (BlockerOf::Operation(joined.traced.operation(blocked.request).clone()), blocked.total_ns)
-        });
-        let missing =
-            path.blocked_by_missing.iter().map(|blocked| (without_spans(blocked), blocked.total_ns));
-        let mut sums: BTreeMap<BlockerOf, u64> = BTreeMap::new();
-        for (of, ns) in known.chain(missing) {
-            *sums.entry(of).or_default() += ns;
-        }
-        for (of, ns) in sums {
+        for (of, ns) in by_blocker(joined.traced, &path) {
             blockers.add(of, is_asked, ns);
         }
         found.group.paths.push(path.answer);
         found.requests.push(which);
     }
     found
+}
+
+/// The time for which requests blocked a path, by operation, ns.
+pub(super) fn by_blocker(traced: &Traced, path: &RequestPath<'_>) -> BTreeMap<BlockerOf, u64> {
+    let known = path
+        .blocked_by
+        .iter()
+        .map(|blocked| (BlockerOf::Operation(traced.operation(blocked.request).clone()), blocked.total_ns));
+    let missing = path.blocked_by_missing.iter().map(|blocked| (without_spans(blocked), blocked.total_ns));
+    let mut sums = BTreeMap::new();
+    for (of, ns) in known.chain(missing) {
+        *sums.entry(of).or_default() += ns;
+    }
+    sums
 }
 
 fn without_spans(blocked: &BlockedByMissing) -> BlockerOf {

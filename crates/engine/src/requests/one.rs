@@ -204,7 +204,7 @@ pub struct RequestAnswer<'r> {
     pub next: Next,
 }
 
-/// Requests by their time since their data came, the longest first.
+/// Requests by their time since their data came, the longest first; requests without a recorded moment are last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FromArrival {
     /// The requests.
@@ -221,11 +221,13 @@ pub fn from_arrival(joined: &Joined<'_>, requests: &[RequestIndex]) -> FromArriv
             Ok(Worker::Thread(thread)) => joined.arrived(request, thread),
             _ => None,
         };
-        (request, to.since(arrived.unwrap_or(from)), arrived.is_some())
+        let root = joined.traced.request(request).root;
+        let is_outside = is_outside(joined.recorded, times(&joined.places, joined.traced, root));
+        (request, (is_outside, Reverse(to.since(arrived.unwrap_or(from)))), arrived.is_some())
     };
     let mut all: Vec<_> = requests.iter().map(lasted).collect();
     // Equally long requests stay in their spans' order.
-    all.sort_by_key(|(_, ns, _)| Reverse(*ns));
+    all.sort_by_key(|(_, rank, _)| *rank);
     let known = all.iter().filter(|(.., is_known)| *is_known).count();
     FromArrival { requests: all.into_iter().map(|(request, ..)| request).collect(), known }
 }

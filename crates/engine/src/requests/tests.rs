@@ -1,5 +1,6 @@
 //! Requests' answers: where each lies on the recording's clock, and its worker or the reason for its lack.
 
+mod by_cause;
 mod called;
 mod collections;
 mod groups;

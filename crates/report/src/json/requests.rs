@@ -1,6 +1,7 @@
 //! Requests, as JSON: `wakepath.requests/1`.
 
 mod alone;
+mod by_cause;
 mod called;
 mod clock;
 mod group;
@@ -31,6 +32,7 @@ use clock::{SpanClockJson, span_clocks};
 use left_out::LeftOutJson;
 
 pub use alone::requests_alone;
+pub use by_cause::requests_by_cause;
 pub use group::request_group;
 pub use headline::Named;
 

@@ -1,6 +1,7 @@
 //! Requests, as text: each operation's latencies, and the reasons for a request's time.
 
 mod alone;
+mod by_cause;
 mod called;
 mod clock;
 mod group;
@@ -36,6 +37,8 @@ const MAX_LONGEST: usize = 5;
 const TEXT: usize = 17;
 
 pub use alone::{request_alone, requests_alone};
+pub(crate) use by_cause::{by_cause_sentence, cause_words};
+pub use by_cause::{next_by_cause, requests_by_cause};
 pub(crate) use group::other_warnings;
 pub use group::request_group;
 pub(crate) use left_out::spans_left_out;
@@ -194,7 +197,7 @@ fn by_thread(
         for BlockedLine { ns, other, through, .. } in blockers.iter().take(MAX_ROWS) {
             behind.hanging(Line::strong(part(*ns, window)), TEXT, other.as_str());
             if let Some(through) = through {
-                behind.hanging(Line::from(""), TEXT, Line::faint(format!("it held back {through}")));
+                behind.indented(TEXT, Line::faint(format!("it held back {through}")));
             }
         }
         let rest: u64 = blockers.iter().skip(MAX_ROWS).map(|one| one.ns).sum();

@@ -45,6 +45,13 @@ fn a_group_is_of_a_peak_there_is_and_has_the_clocks_of_its_own_service() {
     let most = group(Some(1)).expect("a first peak");
     assert_eq!((most.paths.asked, most.paths.usual), (10, 0));
     assert!(most.calls.usual.is_none() && most.other.is_none());
+    let clocks = |service: Option<&str>| {
+        let query = RequestsQuery { service: service.map(String::from), operation: None };
+        let ranked = requests(&made.recorded, &made.traced, &query).expect("requests").requests;
+        let answer = requests_by_cause(&joined, &ranked, 100, Algorithm::default(), |_| {});
+        answer.clocks.iter().map(|clock| clock.service.0).collect::<Vec<_>>()
+    };
+    assert_eq!((clocks(Some("s")), clocks(Some("t")), clocks(None)), (vec![0], vec![1], vec![0, 1]));
     for asked in [0, 3, 4] {
         assert_eq!(group(Some(asked)).err(), Some(RequestsError::NoPeak { asked, there: 2 }));
     }

@@ -9,6 +9,8 @@ use super::left_out::LeftOutJson;
 use super::{NameJson, OperationJson};
 use crate::json::write;
 
+pub(super) const SCHEMA: &str = "wakepath.requests_alone/1";
+
 /// Writes the document about the answer's operations and these requests.
 pub fn requests_alone(
     answer: &AloneAnswer<'_>,
@@ -17,7 +19,7 @@ pub fn requests_alone(
 ) -> io::Result<()> {
     let traced = answer.traced;
     let document = AloneJson {
-        schema: "wakepath.requests_alone/1",
+        schema: SCHEMA,
         spans: traced.spans.spans.len(),
         left_out: LeftOutJson::new(traced),
         operations: answer.operations.iter().map(|one| OperationJson::new(traced, one)).collect(),

@@ -122,6 +122,6 @@ impl BlockedJson {
     }
 }
 
-fn reasons(without: &WithoutPath) -> BTreeMap<&'static str, u64> {
+pub(super) fn reasons(without: &WithoutPath) -> BTreeMap<&'static str, u64> {
     without.by_reason().into_iter().map(|(why, count)| (why.name(), count)).collect()
 }

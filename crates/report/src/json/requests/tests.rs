@@ -161,6 +161,43 @@ fn documents_of_requests_are_in_shape() {
     let next = ["wakepath", "requests", "a.rec", "spans.json", "--request", &longest];
     assert_eq!(document["next"], serde_json::json!(next));
 
+    let mut by_cause = engine::requests_by_cause(&joined, &all.requests, 1, Algorithm::default(), |_| {});
+    let shape_by_cause = include_str!("../../../contract/requests_by_cause.txt");
+    let document =
+        shape::document(&(head.clone() + shape_by_cause), |out| requests_by_cause(&by_cause, named, out));
+    assert_eq!(document["next"], serde_json::json!(next));
+    assert_eq!((&document["count"], &document["explained"]), (&2.into(), &1.into()));
+    assert_eq!(document["groups"][0]["blocked_by"]["operation"], "POST /pay");
+    assert_eq!(document["headline"]["total_ns"], 200);
+    let of_shape = head.clone() + shape_by_cause;
+    let mut group_with = |cause| {
+        by_cause.groups[0].cause = cause;
+        let document = shape::document(&of_shape, |out| requests_by_cause(&by_cause, named, out));
+        let keys = ["code", "by", "outside", "basis", "blocked_by", "span"];
+        serde_json::json!(keys.map(|key| document["groups"][0][key].clone()))
+    };
+    let no_spans = |sampled| engine::BlockerOf::WithoutSpans { service: None, sampled };
+    for sampled in [false, true] {
+        let missing = serde_json::json!({"service": null, "operation": null, "sampled": sampled});
+        let expected = serde_json::json!(["blocked_by_request", "path", false, "inferred", missing, null]);
+        assert_eq!(group_with(engine::RequestCause::Blocked(no_spans(sampled))), expected);
+    }
+    let operation = traced_by_thread.root(all.requests[0]).operation;
+    for is_outside in [false, true] {
+        let span = serde_json::json!({"service": "", "operation": "GET /cart"});
+        let expected = serde_json::json!(["span", "spans", is_outside, "inferred", null, span]);
+        assert_eq!(group_with(engine::RequestCause::Spans { operation, is_outside }), expected);
+    }
+    let expected = serde_json::json!(["empty_window", "spans", false, null, null, null]);
+    assert_eq!(group_with(engine::RequestCause::Empty), expected);
+    let alone = engine::requests_by_cause_alone(&traced_by_thread, &all.requests, 2);
+    let is_alone = |line: &&str| !line.starts_with("span_clocks") && !line.starts_with("schema");
+    let shape_alone: String =
+        shape_by_cause.lines().filter(is_alone).map(|line| line.to_owned() + "\n").collect();
+    let shape_alone = shape_alone + "schema: \"wakepath.requests_alone/1\"\n";
+    let document = shape::document(&shape_alone, |out| requests_by_cause(&alone, named, out));
+    assert_eq!(document["groups"].as_array().map(Vec::len), Some(2));
+
     let unknown = traced(false);
     let joined = engine::join(&recorded, &unknown).expect("a clock");
     let one = engine::request(&joined, all.requests[0], Algorithm::default());

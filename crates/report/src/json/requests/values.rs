@@ -78,3 +78,23 @@ fn the_requests_of_a_peak_have_these_values() {
     let text = text::request_group(&answer, false, " a.rec spans.json", Layout::PLAIN);
     expect_file!["../../../tests/requests/compared.txt"].assert_eq(&text);
 }
+
+#[test]
+fn the_slowest_requests_by_cause_have_these_values() {
+    let (recorded, traced) = (recorded(), traced());
+    let joined = engine::join(&recorded, &traced).expect("a clock");
+    let all = engine::requests(&recorded, &traced, &RequestsQuery::default()).expect("requests");
+    let answer = engine::requests_by_cause(&joined, &all.requests, 24, Algorithm::default(), |_| {});
+    let words = words();
+    let named = json::Named { recording: &words[..1], with_spans: &words };
+    check(
+        |out| json::requests_by_cause(&answer, named, out),
+        expect_file!["../../../tests/requests/by_cause.json"],
+    );
+    let text = text::requests_by_cause(&answer, " a.rec spans.json", Layout::PLAIN);
+    expect_file!["../../../tests/requests/by_cause.txt"].assert_eq(&text);
+    let alone = engine::requests_alone(&traced, &RequestsQuery::default()).expect("requests");
+    let answer = engine::requests_by_cause_alone(&traced, &alone.requests, 100);
+    let text = text::requests_by_cause(&answer, " spans.json", Layout::PLAIN);
+    expect_file!["../../../tests/requests/by_cause_alone.txt"].assert_eq(&text);
+}

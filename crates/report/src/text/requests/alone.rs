@@ -8,11 +8,11 @@ use crate::text::{part, utc_range};
 use crate::units::{count, duration};
 
 /// The sentence under each answer.
-const WHY: &str =
+pub(super) const WHY: &str =
     "no recording was read: the times are those of spans alone, which do not say what the work waited for";
 
 /// The command for recording beside the services.
-const RECORD: &str = "sudo wakepath record --otlp -a";
+pub(super) const RECORD: &str = "sudo wakepath record --otlp -a";
 
 /// The operations, and their longest requests; `argument` is the files as arguments.
 pub fn requests_alone(answer: &AloneAnswer<'_>, argument: &str, layout: Layout) -> String {

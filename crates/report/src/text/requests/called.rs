@@ -42,7 +42,7 @@ pub(super) fn rows(screen: &mut Screen, answer: &RequestAnswer, path: &RequestPa
         screen.hanging(Line::strong(part(one.total_ns, window)), TEXT, text);
     }
     if long.len() > MAX_ROWS {
-        screen.hanging(Line::from(""), TEXT, Line::faint("other requests: --json has all"));
+        screen.indented(TEXT, Line::faint("other requests: --json has all"));
     }
     screen.blank();
 }

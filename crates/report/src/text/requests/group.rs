@@ -80,7 +80,7 @@ fn blockers(answer: &GroupAnswer, screen: &mut Screen) {
 }
 
 /// `shop GET /cart`, or `bank, not sampled`.
-fn blocker(of: &BlockerOf) -> String {
+pub(super) fn blocker(of: &BlockerOf) -> String {
     match of {
         BlockerOf::Operation(operation) => operation_name(operation),
         BlockerOf::WithoutSpans { service, sampled } => {

@@ -53,7 +53,7 @@ fn a_span_of_more_than_half_is_most_of_a_request_and_a_smaller_one_is_its_larges
 }
 
 /// Spans in a trace by their number, parent and name, each 100 ns long, in a row.
-fn chain(spans: &[(u64, Option<u64>, &str)]) -> Traced {
+pub(super) fn chain(spans: &[(u64, Option<u64>, &str)]) -> Traced {
     let span = |(place, &(id, parent, name)): (usize, &(u64, Option<u64>, &str))| {
         let from = REALTIME + 2000 + 100 * place as u64;
         let parent = parent.map_or(String::new(), |parent| format!("{parent:016x}"));
@@ -72,7 +72,7 @@ fn chain(spans: &[(u64, Option<u64>, &str)]) -> Traced {
 }
 
 /// Operations with these numbers' names, each with a single request.
-fn operations(count: u64) -> Traced {
+pub(super) fn operations(count: u64) -> Traced {
     let names: Vec<_> = (1..=count).map(|id| format!("GET /{id}")).collect();
     let spans: Vec<_> = (1..).zip(&names).map(|(id, name)| (id, None, name.as_str())).collect();
     chain(&spans)
