@@ -131,7 +131,7 @@ pub struct RecordArguments {
     /// Take goroutines from Go's own execution trace, which the program serves at URL by net/http/pprof, in place of probes
     ///
     /// URL is HOST:PORT or http://HOST:PORT, with /debug/pprof/trace unless it has another path. The trace lasts as long as the recording and
-    /// stands in it; a program by Go 1.22 or later gets about 3% slower, in place of 1 µs for each step. Spans cost 1 µs each. The program
+    /// stands in it. It costs a program by Go 1.22 or later a few percent (docs/requests.md), in place of 1 µs for each step. Spans cost 1 µs each. The program
     /// must run on this host, outside of containers. Repeat the option for several programs.
     #[arg(long = "go-trace", value_name = "URL", conflicts_with_all = ["goroutines", "flight"])]
     go_traces: Vec<GoTraceUrl>,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::cursor::Cursor;
 use crate::generation::{Batch, Fault, Generation};
 
-/// The number of each kind of event's arguments, the stamp's distance included, from [`FIRST_EVENT`] on; 0 for none that stands among events.
+/// By event kind from [`FIRST_EVENT`] on, the number of arguments, the stamp's distance included.
 const ARGUMENTS: [u8; 40] = [
     3, 3, 1, 4, 3, // processors: their number; start, stop, steal, status
     4, 2, 3, 1, 1, 3, 3, 4, 3, 1, 1, 4, // goroutines, from creation to status
@@ -15,7 +15,7 @@ const ARGUMENTS: [u8; 40] = [
     3, 3, 4, 5, // switches between coroutines, goroutines that begin blocked, status with a stack
 ];
 const FIRST_EVENT: u8 = 9;
-/// The most arguments of an event.
+/// The most arguments in an event.
 const MAX_ARGUMENTS: usize = 5;
 
 /// An event with its stamp.
@@ -33,7 +33,7 @@ pub(crate) enum EventKind {
         goroutine: u64,
         began_in: u64,
     },
-    /// A thread of another language begins to run a goroutine.
+    /// Another language's thread begins to run a goroutine.
     Enter(u64),
     Start {
         goroutine: u64,
@@ -63,12 +63,12 @@ pub(crate) enum EventKind {
         goroutine: u64,
         thread: u64,
     },
-    /// An event without an effect: the last one of its generation.
+    /// An event without an effect.
     Nothing,
 }
 
 impl EventKind {
-    /// The goroutine that the event is about, and the number of such events about it in this generation, with this event.
+    /// The event's goroutine, and the number of such events about it in this generation, with this event.
     pub(crate) const fn count(&self) -> Option<(u64, u64)> {
         match *self {
             Self::Start { goroutine, count }

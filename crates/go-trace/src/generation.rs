@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::UNIT_NS;
 use crate::cursor::Cursor;
 
-/// The kinds of records outside threads' events.
+/// The record kinds outside threads' events.
 mod kind {
     pub(super) const EVENT_BATCH: u8 = 1;
     pub(super) const STACKS: u8 = 2;
@@ -51,7 +51,7 @@ pub enum Fault {
     Apart(u64),
 }
 
-/// A part of one thread's events.
+/// A thread's events, or a part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batch<'a> {
     /// The thread; `u64::MAX` for none.
@@ -102,7 +102,7 @@ pub(crate) struct Generations<'a> {
     bytes: &'a [u8],
     at: usize,
     version: u32,
-    /// The number of the last generation.
+    /// The last generation's number.
     last: Option<u64>,
     is_over: bool,
 }
@@ -181,7 +181,7 @@ impl<'a> Generations<'a> {
         }
     }
 
-    /// Reads a batch behind its kind, and the number of its generation.
+    /// Reads a batch behind its kind, and its generation's number.
     fn batch(
         &self,
         cursor: &mut Cursor<'a>,

@@ -1,11 +1,11 @@
 //! Go's execution trace: goroutines' steps, from the bytes that a Go program wrote about itself.
 //!
-//! Since Go 1.22 the runtime writes this format (its documentation is the reader in Go's own tree, `internal/trace`). A trace consists of
-//! generations of about a second. Each generation is complete in itself: batches of events, one thread's each, and tables of strings and stacks.
+//! Since Go 1.22 the runtime writes this format (its documentation is the reader in Go's own tree, `internal/trace`). A trace has a generation about
+//! once a second, complete in itself: events in batches, each by a single thread, and tables with strings and stacks.
 //!
 //! * The stamps are `CLOCK_MONOTONIC` divided by 64, everywhere on Linux. A generation says the stamps' frequency, and since Go 1.25 also a stamp
 //!   beside the clock's time. A trace by another clock is refused.
-//! * A thread's events are in order. Those of several threads are merged by time; where the trace's own counters for a goroutine contradict the
+//! * A thread's events are in order. Several threads' events are merged by time; where the trace's own counters for a goroutine contradict the
 //!   times, the counters decide, and the delayed step gets the time at which it is due ([`Trace::latest_ns`]).
 //! * No size is believed: memory grows with the bytes that are there. A damaged generation is left out, and so is the rest behind it.
 
@@ -24,7 +24,7 @@ use generation::Generations;
 use reasons::Reasons;
 use steps::Machine;
 
-/// The first bytes of every trace.
+/// Every trace's first bytes.
 const MAGIC: &[u8] = b"go 1.";
 /// The header's length, bytes.
 pub const HEADER_BYTES: usize = 16;
@@ -38,15 +38,15 @@ const UNIT_NS: u64 = 64;
 pub struct Trace {
     /// The format's version: 26 for Go 1.26.
     pub version: u32,
-    /// The time of the first event, ns.
+    /// The first event's time, ns.
     pub from_ns: u64,
-    /// The time of the last event, ns.
+    /// The last event's time, ns.
     pub to_ns: u64,
     /// The steps, by time.
     pub steps: Vec<Step>,
     /// The reasons for which goroutines park, by their number in [`StepKind::Parks`], as Go's runtime names them elsewhere.
     pub reasons: Vec<String>,
-    /// The longest delay of a step that was due after another thread's step with a later stamp, ns.
+    /// A step's longest delay, ns: it was due after another thread's step with a later stamp.
     pub latest_ns: u64,
     /// The fault that ended the reading; the generations before it are whole.
     pub fault: Option<Fault>,
@@ -55,19 +55,19 @@ pub struct Trace {
 /// A goroutine's step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The time, ns of `CLOCK_MONOTONIC`.
+    /// The time by `CLOCK_MONOTONIC`, ns.
     pub at_ns: u64,
     /// The thread that took the step, by the number that its own PID namespace gives it.
     pub thread: u32,
     /// The goroutine's number in its process.
     pub goroutine: u64,
-    /// The address of the function in which the goroutine began, or 0 if its start is not in the trace.
+    /// The address at which the goroutine's first function begins, or 0 if its start is not in the trace.
     pub began_in: u64,
-    /// The kind of step.
+    /// The step.
     pub kind: StepKind,
 }
 
-/// The steps of goroutines.
+/// Goroutines' steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
     /// The thread was running the goroutine when the trace began. The thread may have been in a system call, without a CPU.

@@ -1,4 +1,4 @@
-//! The reasons for which goroutines park, in the words of Go's scheduler.
+//! The reasons for which goroutines park, in the words by Go's scheduler.
 //!
 //! A trace's reasons are coarser: *sync* is a lock, a semaphore or a group. The functions in the stack decide.
 
@@ -6,14 +6,14 @@ use std::collections::HashMap;
 
 use crate::generation::Generation;
 
-/// The number of the last reason, which further reasons share.
+/// The last reason's number, which further reasons share.
 const MAX_REASON: usize = u8::MAX as usize;
-/// The most bytes of a reason: they come from the traced program.
+/// The most bytes in a reason: they come from the traced program.
 const MAX_REASON_BYTES: usize = 100;
 
-/// The reason of a goroutine that waits for a descriptor.
+/// A goroutine waits for a descriptor.
 pub(crate) const DESCRIPTOR: &str = "IO wait";
-/// The reason of a coroutine that handed its thread over.
+/// A coroutine handed its thread over.
 const COROUTINE: &str = "coroutine";
 
 /// All reasons so far, by number.
@@ -24,7 +24,7 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    /// The number of the reason for a park with this reason and this stack.
+    /// The number for a park with this reason and this stack.
     pub(crate) fn park(&mut self, generation: &Generation<'_>, reason: u64, stack: u64) -> u8 {
         let text = generation.strings.get(&reason).copied().unwrap_or_default();
         let text = String::from_utf8_lossy(&text[..text.len().min(MAX_REASON_BYTES)]);
@@ -40,7 +40,7 @@ impl Reasons {
         self.number(name)
     }
 
-    /// The number of the reason of a coroutine.
+    /// The number for a coroutine's park.
     pub(crate) fn coroutine(&mut self) -> u8 {
         self.number(COROUTINE)
     }

@@ -8,7 +8,7 @@ use crate::merge::merge;
 use crate::reasons::{DESCRIPTOR, Reasons};
 use crate::{Step, StepKind, UNIT_NS};
 
-/// The prefix of the functions that wake goroutines from descriptors by themselves: when one is closed, or gets a new deadline.
+/// The prefix in functions which themselves wake goroutines from descriptors: when a descriptor is closed, or gets a new deadline.
 const POLL: &[u8] = b"internal/poll.";
 
 /// The state between two generations.
@@ -20,7 +20,7 @@ pub(crate) struct Machine {
     pub(crate) steps: Vec<Step>,
     /// The first and the last stamp.
     pub(crate) extent: Option<(u64, u64)>,
-    /// The longest delay of an event.
+    /// An event's longest delay.
     pub(crate) latest: u64,
 }
 

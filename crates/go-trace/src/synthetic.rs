@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::generation::Fault;
 use crate::{Error, StepKind, Trace, UNIT_NS, read};
 
-/// The stamps' frequency in every trace that is not about it.
+/// The stamps' usual frequency.
 pub(crate) const FREQUENCY: u64 = 1_000_000_000 / UNIT_NS;
 
 /// The events' names and numbers.
@@ -45,10 +45,10 @@ pub(crate) fn header(version: u32) -> Vec<u8> {
     format!("go 1.{version} trace\0\0\0").into_bytes()
 }
 
-/// A batch of a generation.
+/// A generation's batch.
 pub(crate) fn batch(bytes: &mut Vec<u8>, generation: u64, thread: u64, stamp: u64, events: &[u8]) {
     bytes.push(1);
-    [generation, thread, stamp, events.len() as u64].map(|one| number(bytes, one));
+    [generation, thread, stamp, events.len() as u64].into_iter().for_each(|one| number(bytes, one));
     bytes.extend_from_slice(events);
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn frequency(bytes: &mut Vec<u8>, version: u32, generation: u64, freq
     batch(bytes, generation, u64::MAX, 0, &events);
 }
 
-/// Adds a generation with these events. `end`: with the mark of its end, where the version has one.
+/// Adds a generation with these events, and with its end's mark where the version has it.
 pub(crate) fn generation(bytes: &mut Vec<u8>, version: u32, of: u64, text: &str) {
     let mut strings: Vec<String> = Vec::new();
     let mut id = |word: &str| match strings.iter().position(|one| one == word) {
@@ -69,16 +69,20 @@ pub(crate) fn generation(bytes: &mut Vec<u8>, version: u32, of: u64, text: &str)
             strings.len() as u64
         }
     };
-    let (mut threads, mut stacks): (BTreeMap<u64, (u64, u64, Vec<u8>)>, Vec<u8>) = (BTreeMap::new(), vec![2]);
+    // By thread, its first and last stamp, and its events.
+    let mut threads: BTreeMap<u64, (u64, u64, Vec<u8>)> = BTreeMap::new();
+    let mut stacks = vec![2];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split(' ').collect();
         if words[0] == "stack" {
             stacks.push(3);
-            [words[1].parse().expect("an id"), words.len() as u64 - 2].map(|one| number(&mut stacks, one));
+            [words[1].parse().expect("an id"), words.len() as u64 - 2]
+                .into_iter()
+                .for_each(|one| number(&mut stacks, one));
             for frame in &words[2..] {
                 let (function, address) = frame.split_once('@').expect("a frame");
                 let frame = [address.parse().expect("an address"), id(function), id("file.go"), 1];
-                frame.map(|one| number(&mut stacks, one));
+                frame.into_iter().for_each(|one| number(&mut stacks, one));
             }
             continue;
         }
@@ -98,7 +102,7 @@ pub(crate) fn generation(bytes: &mut Vec<u8>, version: u32, of: u64, text: &str)
     let mut table = vec![4];
     for (place, string) in (1..).zip(&strings) {
         table.push(5);
-        [place, string.len() as u64].map(|one| number(&mut table, one));
+        [place, string.len() as u64].into_iter().for_each(|one| number(&mut table, one));
         table.extend_from_slice(string.as_bytes());
     }
     batch(bytes, of, u64::MAX, 0, &table);
@@ -118,7 +122,7 @@ pub(crate) fn trace(version: u32, generations: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// The steps of a trace, a line each: stamp, thread, goroutine and step.
+/// A trace's steps, a line each: stamp, thread, goroutine and step.
 pub(crate) fn steps(trace: &Trace) -> Vec<String> {
     let line = |step: &crate::Step| {
         let what = match step.kind {
@@ -144,7 +148,7 @@ pub(crate) fn check(generations: &[&str], expected: &[&str]) {
     assert_eq!(steps(&trace), expected);
 }
 
-/// The fault of a trace without a whole generation.
+/// A trace's fault, without a whole generation.
 #[track_caller]
 pub(crate) fn damage(bytes: &[u8]) -> Fault {
     match read(bytes) {

@@ -367,7 +367,7 @@ fn stamps_by_another_clock_are_refused() {
     let snapshot = |clock_ns| {
         let mut sync = frequency(synthetic::FREQUENCY);
         sync.push(51);
-        [24, clock_ns, 1_700_000_000, 5].map(|one| synthetic::number(&mut sync, one));
+        [24, clock_ns, 1_700_000_000, 5].into_iter().for_each(|one| synthetic::number(&mut sync, one));
         sync
     };
     assert_eq!(damage(&with(&frequency(9_000_000))), Fault::Frequency(9_000_000));

@@ -136,7 +136,7 @@ pub(crate) fn end_all(reading: Vec<ReadingGoTrace>) -> Vec<ReadGoTrace> {
     }
     let end = |one: ReadingGoTrace| {
         let (bytes, failed) = match one.thread {
-            Ok(thread) => thread.join().unwrap_or_else(|_| (0, Some(GoTraceError::NoTrace))),
+            Ok(thread) => thread.join().unwrap_or((0, Some(GoTraceError::NoTrace))),
             Err(error) => (0, Some(GoTraceError::Written(format!("cannot start a thread: {error}")))),
         };
         ReadGoTrace { url: one.url, bytes, failed }
