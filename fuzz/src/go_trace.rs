@@ -23,7 +23,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// The first inputs: each version, each kind of batch and event, two generations, a cut one.
+/// The first inputs: each version, each kind of batch and event, two generations, a cut trace.
 pub fn seeds() -> Vec<Vec<u8>> {
     const STRINGS: &[u8] = b"\x04\x05\x01\x04sync\x05\x02\x12sync.(*Mutex).Lock\x05\x03\x07network";
     const STACKS: &[u8] = &[2, 3, 1, 1, 80, 2, 2, 5];
