@@ -29,6 +29,7 @@ fn main() {
     wakepath_fuzz::perfetto::seeds().iter().for_each(|seed| seeds.keep("perfetto", &[seed]));
     wakepath_fuzz::otlp::seeds().iter().for_each(|seed| seeds.keep("otlp", &[seed]));
     wakepath_fuzz::spans::seeds().iter().for_each(|seed| seeds.keep("spans", &[seed]));
+    wakepath_fuzz::go_trace::seeds().iter().for_each(|seed| seeds.keep("go-trace", &[seed]));
     wakepath_fuzz::process::seeds().iter().for_each(|seed| seeds.keep("process", &[seed]));
     seeds.words();
     let chunks: Vec<Vec<Vec<u8>>> = streams.iter().map(|stream| records_of(stream)).collect();

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod ctf;
 mod directory;
 mod events;
+pub mod go_trace;
 pub mod graph;
 pub mod kernel_records;
 pub mod memory;
@@ -28,7 +29,7 @@ pub mod words;
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
-pub const DECODERS: [Decoder; 14] = [
+pub const DECODERS: [Decoder; 15] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
@@ -43,6 +44,7 @@ pub const DECODERS: [Decoder; 14] = [
     ("spans", spans::check),
     ("words", words::check),
     ("process", process::check),
+    ("go-trace", go_trace::check),
 ];
 
 /// Puts `input` through the decoder called `name`, within its memory bound.

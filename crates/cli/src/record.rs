@@ -11,6 +11,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::{PathQuery, Recorded};
 use wakepath_live::command::CommandEnd;
+use wakepath_live::go_trace::{GoTrace, GoTraceUrl, MAX_GO_TRACES, ReadGoTrace};
 use wakepath_live::record::{
     AllowedProbes, Callers, Goroutines, Kept, MIN_FREE_PERCENT, Made, Options, Place, RecordError, Request,
     Stacks, UnreadContexts, find_go, go_programs, record,
@@ -127,6 +128,13 @@ pub struct RecordArguments {
         value_parser = one_of(&GOROUTINES)
     )]
     goroutines: Option<Goroutines>,
+    /// Take goroutines from Go's own execution trace, which the program serves at URL by net/http/pprof, in place of probes
+    ///
+    /// URL is HOST:PORT or http://HOST:PORT, with /debug/pprof/trace unless it has another path. The trace lasts as long as the recording and
+    /// stands in it. It costs a program by Go 1.22 or later a few percent (docs/requests.md), in place of 1 µs for each step. Spans cost 1 µs each. The program
+    /// must run on this host, outside of containers. Repeat the option for several programs.
+    #[arg(long = "go-trace", value_name = "URL", conflicts_with_all = ["goroutines", "flight"])]
+    go_traces: Vec<GoTraceUrl>,
     /// With --goroutines: put each probe by a separate event, as before Linux 6.6
     ///
     /// `wakepath-bench requests` measures the difference.
@@ -227,7 +235,9 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
         stacks: arguments.stacks.unwrap_or(Stacks::None),
         callers: if arguments.frame_pointers { Callers::ByFramePointers } else { Callers::ByTables },
-        goroutines: arguments.goroutines.unwrap_or(if arguments.otlp.is_some() {
+        goroutines: arguments.goroutines.unwrap_or(if !arguments.go_traces.is_empty() {
+            Goroutines::Spans
+        } else if arguments.otlp.is_some() {
             Goroutines::Asked
         } else {
             Goroutines::None
@@ -277,10 +287,13 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
     let go = find_go(&request);
-    text::goroutines(&go_programs(&go)).into_iter().for_each(|(label, text)| output.complain(label, &text));
+    text::goroutines(&go_programs(&request, &go))
+        .into_iter()
+        .for_each(|(label, text)| output.complain(label, &text));
+    let traces = go_traces(arguments)?;
     let mut starting = Starting::new(output);
     let mut step = |step| starting.at(step);
-    let made = record(&request, go, receiver, flight, &mut step, &stop);
+    let made = record(&request, go, receiver, traces, flight, &mut step, &stop);
     // A failed start clears its line before its error is printed.
     drop(starting);
     let mut made = made.map_err(record_failure)?;
@@ -305,7 +318,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
 
 /// Prints the received spans, the recording's gaps, and the other processes slowed by its probes.
 fn warn(made: &Made, output: &Output) {
-    let Made { outcome, other_processes, spans, of_goroutines } = made;
+    let Made { outcome, other_processes, spans, go_traces, of_goroutines, .. } = made;
     for (label, text) in spans.as_ref().map(text::spans_received).unwrap_or_default() {
         output.complain(label, &text);
     }
@@ -320,6 +333,12 @@ fn warn(made: &Made, output: &Output) {
     }
     for (label, text) in text::goroutines_started(&made.go_started()) {
         output.complain(label, &text);
+    }
+    for ReadGoTrace { url, bytes, failed } in go_traces {
+        let failed = failed.as_ref().map(ToString::to_string);
+        for (label, text) in text::go_trace(&url.to_string(), *bytes, failed.as_deref()) {
+            output.complain(label, &text);
+        }
     }
     for others in other_processes {
         output.complain("note", &text::other_processes(others));
@@ -408,6 +427,27 @@ pub(crate) fn read_made(place: &Place, kept: Kept) -> Result<(Input, Recorded), 
             return Ok((input, recorded));
         }
     }
+}
+
+/// Asks the programs for their execution traces. A command's programs are asked once they have started.
+fn go_traces(arguments: &RecordArguments) -> Result<Vec<GoTrace>, Failure> {
+    if arguments.go_traces.len() > MAX_GO_TRACES {
+        return Err(Failure::new(
+            Code::Usage,
+            format!("a recording has at most {MAX_GO_TRACES} execution traces"),
+        ));
+    }
+    let begin = |url: &GoTraceUrl| {
+        if !arguments.command.is_empty() {
+            return Ok(GoTrace::when_started(url.clone()));
+        }
+        GoTrace::begin(url.clone()).map_err(|error| {
+            let hint = "the program must import net/http/pprof and listen there, and may trace itself for one reader at a time; \
+                 --goroutines records goroutines by probes, at about 1 µs for each of their steps";
+            Failure::new(Code::Usage, format!("{url} gives no execution trace: {error}")).hint(hint)
+        })
+    };
+    arguments.go_traces.iter().map(begin).collect()
 }
 
 /// Opens the sockets for spans.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::NameSpace;
-use wakepath_functions::{GoProgram, GoSite, go_program, is_go_program};
+use wakepath_functions::{FileError, GoFault, GoProgram, GoSite, go_program, is_go_program};
 use wakepath_process::{Process, processes};
 
 use crate::child::program_of;
@@ -79,8 +79,8 @@ pub struct GoFound {
 
 /// The question about Go programs that start later.
 pub(crate) struct Later {
-    /// All Go programs are recorded.
-    all: bool,
+    /// The programs and places that get probes.
+    goroutines: Goroutines,
     /// The command's programs are recorded.
     of_command: bool,
     /// These processes' programs are recorded, with those that they start.
@@ -108,8 +108,12 @@ enum Seen {
 impl GoFound {
     /// Whether goroutines are recorded, or may be in programs that start later.
     pub(crate) fn may_be_recorded(&self) -> bool {
-        let is_asked =
-            |later: &Later| later.all || later.of_command || !later.of.is_empty() || later.is_asked.is_some();
+        let is_asked = |later: &Later| {
+            later.goroutines.is_for_all()
+                || later.of_command
+                || !later.of.is_empty()
+                || later.is_asked.is_some()
+        };
         !self.probed.is_empty() || self.later.as_ref().is_some_and(is_asked)
     }
 
@@ -167,7 +171,7 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
             }
             continue;
         }
-        match go_program(&by_descriptor) {
+        match probed_program(&by_descriptor, options.goroutines) {
             Ok(Some(Ok(program))) if found.probed.len() < MAX_PROGRAMS => {
                 found.probed.push(GoFile { path, file, program });
             }
@@ -179,7 +183,7 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
         }
     }
     found.later = Some(Later {
-        all: options.goroutines == Goroutines::All,
+        goroutines: options.goroutines,
         of_command: !options.command.is_empty(),
         of: options.targets.clone(),
         is_asked: further,
@@ -187,6 +191,23 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
         seen,
     });
     found
+}
+
+/// A program with the places for probes: `None` where Go did not make it, or where it lacks these places.
+fn probed_program(
+    path: &Path,
+    goroutines: Goroutines,
+) -> Result<Option<Result<GoProgram, GoFault>>, FileError> {
+    let mut found = go_program(path)?;
+    if goroutines == Goroutines::Spans
+        && let Some(Ok(program)) = &mut found
+    {
+        program.sites.retain(|(site, _)| *site == GoSite::Span);
+        if program.sites.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(found)
 }
 
 /// A path to an open file that stays valid when its name goes.

@@ -94,7 +94,7 @@ pub struct DefaultVariable {
     pub unless: &'static [&'static str],
 }
 
-/// The Go programs whose goroutines are recorded: each step of a goroutine costs its thread a microsecond.
+/// The Go programs with probes: each goroutine step, or each span's beginning, costs its thread a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goroutines {
     /// None.
@@ -104,6 +104,15 @@ pub enum Goroutines {
     Asked,
     /// All Go programs, also later ones.
     All,
+    /// In all Go programs, also later ones, only where spans begin: the steps come from the programs' own execution traces.
+    Spans,
+}
+
+impl Goroutines {
+    /// Whether programs are probed that nothing asked for by name.
+    pub(crate) const fn is_for_all(self) -> bool {
+        matches!(self, Self::All | Self::Spans)
+    }
 }
 
 /// The stacks taken at switch-outs and wake-ups.

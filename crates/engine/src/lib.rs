@@ -11,6 +11,7 @@ mod comparison;
 mod cost;
 pub mod doctor;
 pub mod drill;
+mod go_traces;
 mod head;
 mod hosts;
 mod info;

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wakepath_clock::Stamp;
 use wakepath_event::{EventKind, EventSource, HostIndex};
 use wakepath_import::Lttng;
 use wakepath_import::perf::by_run;
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
+use crate::go_traces;
 use crate::hosts::{self, LinkedHost, Progress};
 use crate::source::{OpenError, Source};
 use crate::{Host, ProblemKind, Recorded, Survey};
@@ -34,7 +36,9 @@ fn read_one(source: &Source, mut progress: impl FnMut(u64, u64)) -> Result<Recor
         },
         |done| progress(done, expected),
     );
-    Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
+    let mut recorded = Recorded::from_source(source.description(), builder.finish(), survey, problems);
+    go_traces::join(&mut recorded, HostIndex::default(), source.go_traces(), &Stamp::from_ns);
+    Ok(recorded)
 }
 
 /// Reads recordings for a question about programs' own marks. Programs' traces without the kernel's answer it too.
@@ -151,6 +155,10 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     recorded.descriptions = others.cloned().collect();
     recorded.clocks = linked.iter().map(|linked| linked.clock.clone()).collect();
     recorded.numbering = Some(numbering);
+    for (host, linked) in (0..).map(HostIndex).zip(&linked) {
+        let convert = |ns| Stamp::from_ns(linked.clock.convert(Stamp::from_ns(ns)).0.ns());
+        go_traces::join(&mut recorded, host, linked.source.go_traces(), &convert);
+    }
     Ok(recorded)
 }
 

@@ -17,6 +17,8 @@ pub struct GoRefused {
 pub struct GoPrograms {
     /// The files whose goroutines are recorded.
     pub probed: Vec<PathBuf>,
+    /// Whether the probes see only where spans begin.
+    pub spans_alone: bool,
     /// Requested programs that cannot be recorded.
     pub refused: Vec<GoRefused>,
     /// Running files left out, since only others were requested.
@@ -26,6 +28,8 @@ pub struct GoPrograms {
 /// New Go programs that started while a session recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GoStarted {
+    /// Whether the probes see only where spans begin.
+    pub spans_alone: bool,
     /// The files whose goroutines are recorded, each with the time from its start to its probes: before, they are not known.
     pub probed: Vec<(PathBuf, Duration)>,
     /// Requested programs that cannot be recorded.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use wakepath_event::{Damage, Description, Event, EventSource, RecordingFormat};
 use wakepath_import::{Lttng, PerfData, PerfettoTrace, TextTrace, TraceDat};
-use wakepath_recording::{ReadProblem, Recording};
+use wakepath_recording::{GoTraceFile, ReadProblem, Recording};
 
 use crate::ProblemKind;
 
@@ -103,6 +103,16 @@ macro_rules! formats {
             }
         }
     };
+}
+
+impl Source {
+    /// Go programs' execution traces in the recording.
+    pub(crate) fn go_traces(&self) -> Vec<GoTraceFile> {
+        match self {
+            Self::Recording(recording) => recording.go_traces(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Whether the file or directory at `path` looks like a recording in any format; it may be damaged all the same.

@@ -138,7 +138,7 @@ fn drawn_on(
     let kept = steps.into_iter().filter(|&(at, _, _, step)| keeps(&(at / STEP, step)));
     let steps: Vec<Step> = kept.map(|(at, _, on, step)| (Stamp::from_ns(at), tids[on], step)).collect();
     let thread = |tid: Tid, _| graph.with_tid(tid).next().map(|(index, _)| index);
-    let goroutines = Goroutines::new(&graph, &steps, thread);
+    let goroutines = Goroutines::new(&graph, &steps, &[], thread);
     Drawn { goroutines, graph, end: at(columns) }
 }
 

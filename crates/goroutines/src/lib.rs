@@ -23,5 +23,5 @@ mod states;
 pub use called::{Called, Callee, Calls, NoCalls};
 pub use path::{GoPath, GoWait, GoWindow, path};
 pub use states::{
-    Goroutine, GoroutineIndex, Goroutines, Interval, Park, ParkEnd, Process, State, Step, ThreadOf,
+    Goroutine, GoroutineIndex, Goroutines, Interval, Park, ParkEnd, Process, State, Step, ThreadOf, Unseen,
 };

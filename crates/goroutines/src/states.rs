@@ -9,6 +9,9 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 /// A step with its time and its thread, as a survey keeps it.
 pub type Step = (Stamp<Local>, Tid, GoroutineStep);
 
+/// A time range in which no step was seen, from its beginning to its end.
+pub type Unseen = (Stamp<Local>, Stamp<Local>);
+
 /// A goroutine, by its place in [`Goroutines`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GoroutineIndex(pub u32);
@@ -110,15 +113,18 @@ pub struct Goroutines {
 }
 
 impl Goroutines {
-    /// The goroutines that took these steps, given in time order. `thread` finds a thread in the graph by its tid at a time.
+    /// The goroutines that took these steps, given in time order. `unseen` has further time ranges in which steps are not known. `thread` finds a
+    /// thread in the graph by its tid at a time.
     pub fn new(
         graph: &Graph,
         steps: &[Step],
+        unseen: &[Unseen],
         thread: impl Fn(Tid, Stamp<Reference>) -> Option<ThreadIndex>,
     ) -> Self {
         let losses =
             graph.losses().all().iter().filter(|loss| loss.reported && !loss.records.is_evidence_alone());
-        let mut losses: Vec<_> = losses.map(|loss| (loss.to, loss.from)).collect();
+        let unseen = unseen.iter().map(|(from, to)| (to.on_reference_host(), from.on_reference_host()));
+        let mut losses: Vec<_> = losses.map(|loss| (loss.to, loss.from)).chain(unseen).collect();
         losses.sort_unstable();
         // For each loss, the earliest beginning among it and all losses that end later.
         for place in (1..losses.len()).rev() {

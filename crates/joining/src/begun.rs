@@ -53,7 +53,8 @@ impl SpanGoroutines {
 /// A recording's goroutines.
 pub fn goroutines(recorded: &Recorded) -> Goroutines {
     let thread = |tid, at| recorded.thread_between(tid, at, at);
-    Goroutines::new(&recorded.graph, &recorded.survey.goroutines, thread)
+    let survey = &recorded.survey;
+    Goroutines::new(&recorded.graph, &survey.goroutines, &survey.goroutines_unseen, thread)
 }
 
 /// The process and the goroutine in which a span began.

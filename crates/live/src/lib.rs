@@ -6,6 +6,7 @@ pub mod command;
 pub mod doctor;
 pub mod drill;
 pub mod flight;
+pub mod go_trace;
 pub mod latency;
 pub mod record;
 pub mod spans;

@@ -21,6 +21,7 @@ use wakepath_recording::{Writer, this_host};
 pub use wakepath_symbols::Kept;
 
 use crate::flight::{Flight, FlightRequest};
+use crate::go_trace::{GoTrace, ReadGoTrace, end_all};
 pub use crate::latency::AllowedProbes;
 use crate::latency::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
 use crate::spans::SpanReceiver;
@@ -62,6 +63,10 @@ pub struct Made {
     pub other_processes: Vec<OtherProcesses>,
     /// The received spans, if asked for.
     pub spans: Option<ReceivedSpans>,
+    /// The probed Go programs, and places in them.
+    goroutines: Goroutines,
+    /// Go programs' execution traces, as requested.
+    pub go_traces: Vec<ReadGoTrace>,
     /// Functions whose calls belong to goroutines, while paths belong to threads because no goroutines were recorded.
     pub of_goroutines: Vec<String>,
 }
@@ -72,6 +77,7 @@ impl Made {
         let wakepath_collect::GoStarted { probed, refused: unseen, left_alone, ended } =
             &self.outcome.go_started;
         GoStarted {
+            spans_alone: self.goroutines == Goroutines::Spans,
             probed: probed.clone(),
             refused: unseen.iter().map(refused).collect(),
             left_alone: left_alone.clone(),
@@ -111,8 +117,9 @@ pub fn find_go(request: &Request) -> GoFound {
 }
 
 /// The found Go programs, as data for an answer.
-pub fn go_programs(found: &GoFound) -> GoPrograms {
+pub fn go_programs(request: &Request, found: &GoFound) -> GoPrograms {
     GoPrograms {
+        spans_alone: request.options.goroutines == Goroutines::Spans,
         probed: found.probed().map(PathBuf::from).collect(),
         refused: found.refused().iter().map(refused).collect(),
         left_alone: found.left_alone().to_vec(),
@@ -125,7 +132,7 @@ fn refused(program: &wakepath_collect::GoRefused) -> GoRefused {
 
 /// Records until the command ends, the time is over, no room is left, or `stop` is set. The records so far are in the
 /// request's destination in any case; an earlier recording there is moved aside only when all is ready to begin. Spans
-/// come from `spans`, from the command's start until the last drain. `step` gets each step before the start.
+/// come from `spans`, from the command's start until the last drain. `traces` last until the end; a flight recorder keeps none. `step` gets each step before the start.
 ///
 /// With `flight`, nothing is on disk until a trigger, and the destination is the directory for kept recordings; [`Request::most_bytes`]
 /// bounds all of them together.
@@ -136,6 +143,7 @@ pub fn record(
     request: &Request,
     go: GoFound,
     spans: Option<SpanReceiver>,
+    traces: Vec<GoTrace>,
     flight: Option<FlightRequest>,
     step: &mut dyn FnMut(StartStep),
     stop: &Signals,
@@ -180,6 +188,7 @@ pub fn record(
     options.least_free_percent = Some(request.least_free_percent);
     recorder.variable = spans.as_ref().map(SpanReceiver::variable);
     let (wanted, file) = (spans.is_some(), RefCell::new(None));
+    let (count, trace_files) = (traces.len(), RefCell::new(Vec::new()));
     let mut flight = flight.map(|asked| Flight::new(asked, wanted));
     let in_memory = flight.as_mut().and_then(Flight::span_end);
     let open = || {
@@ -194,23 +203,29 @@ pub fn record(
         if wanted {
             file.replace(Some(writer.spans()?));
         }
+        let files = (0..count).map(|number| writer.go_trace(number)).collect::<Result<_, _>>();
+        trace_files.replace(files?);
         Ok(Destination::Recording(Box::new(writer)))
     };
-    let mut receiving = None;
+    let (mut receiving, mut reading) = (None, Vec::new());
     let receive = || {
+        let files = trace_files.take();
+        reading = traces.into_iter().zip(files).map(|(trace, file)| trace.read_into(file)).collect();
         receiving = match in_memory {
             Some(end) => spans.map(|spans| spans.start_in_memory(end)),
             None => spans.zip(file.take()).map(|(spans, file)| spans.start(file)),
         };
     };
     let outcome = wakepath_collect::record(&recorder, go, open, receive, step, stop)?;
-    // Behind the last drain; it returns when all accepted spans are written.
+    // Behind the last drain: the traces reach as far as the records.
+    let go_traces = end_all(reading);
+    // It returns when all accepted spans are written.
     let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));
     let is_followed = recorder.goroutines != Goroutines::None;
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.filter(|_| !is_followed);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
-    Ok(Made { outcome, other_processes, spans, of_goroutines })
+    Ok(Made { outcome, other_processes, spans, go_traces, of_goroutines, goroutines: recorder.goroutines })
 }
 
 /// The part of a recording's maximum size kept for its end, bytes: for names, and for rare records (forks, thread

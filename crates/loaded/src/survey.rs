@@ -40,6 +40,8 @@ pub struct Survey {
     pub user_marks: UserMarks,
     /// Goroutine steps, each with the current thread.
     pub goroutines: Vec<(Stamp<Local>, Tid, GoroutineStep)>,
+    /// Time ranges behind the end of a program's execution trace: goroutine steps there are not known.
+    pub goroutines_unseen: Vec<(Stamp<Local>, Stamp<Local>)>,
     /// Disk requests and waits for kernel locks.
     pub intervals: Intervals,
     /// The final counts for stacks at switch-outs and wake-ups.

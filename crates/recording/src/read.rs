@@ -16,6 +16,7 @@ use wakepath_ctf::tsdl::{self, Facts, TsdlError};
 use wakepath_event::{ClockId, Cpu, Description, Event, EventSource, Format, RecordingFormat};
 use wakepath_kernel_records::{Buffer, Decoder};
 
+use crate::go_traces::{self, GoTraceFile};
 use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, recording_facts};
 use crate::spans::{SPANS, SpanFrames};
 use crate::stream_name::stream_of_name;
@@ -213,6 +214,11 @@ impl Recording {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Go programs' execution traces; empty where none were asked for.
+    pub fn go_traces(&self) -> Vec<GoTraceFile> {
+        go_traces::read(&self.directory)
     }
 
     /// Emits a single stream's events, by its index in [`Recording::streams`], as [`EventSource::for_each`] emits

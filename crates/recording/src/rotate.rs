@@ -8,6 +8,7 @@ use rustix::fs::FileType;
 use wakepath_caller::{Directory, acting_uid, user_name};
 use wakepath_ctf::tsdl;
 
+use crate::go_traces;
 use crate::metadata::{MetadataError, recording_facts};
 use crate::place::old_name;
 use crate::spans::SPANS;
@@ -76,15 +77,16 @@ pub(crate) struct Inspected {
     recording: Directory,
     kernel: Directory,
     kernel_files: Vec<OsString>,
-    has_spans: bool,
+    /// The files beside the streams: spans and execution traces.
+    beside: Vec<OsString>,
 }
 
 impl Inspected {
     /// Its files' total size, bytes.
     pub(crate) fn bytes(&self) -> io::Result<u64> {
         let streams = self.kernel_files.iter().map(|name| self.kernel.open_file(name));
-        let spans = self.has_spans.then(|| self.recording.open_file(OsStr::new(SPANS)));
-        streams.chain(spans).try_fold(0, |sum, file| Ok(sum + file?.metadata()?.len()))
+        let beside = self.beside.iter().map(|name| self.recording.open_file(name));
+        streams.chain(beside).try_fold(0, |sum, file| Ok(sum + file?.metadata()?.len()))
     }
 }
 
@@ -99,11 +101,11 @@ pub(crate) fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, Rot
     let cannot = |what: &str, e: io::Error| foreign(format!("{what}: {e}"));
     let recording = parent.open(name).map_err(|e| cannot("it cannot be opened as a directory", e))?;
     let names = recording.names().map_err(|e| cannot("it cannot be listed", e))?;
-    let mut has_spans = false;
+    let mut beside = Vec::new();
     for (name, kind) in names {
-        let is_spans = name == SPANS && kind == FileType::RegularFile;
-        has_spans |= is_spans;
-        if !(is_spans || name == "kernel" && kind == FileType::Directory) {
+        if (name == SPANS || go_traces::is_name(&name)) && kind == FileType::RegularFile {
+            beside.push(name);
+        } else if !(name == "kernel" && kind == FileType::Directory) {
             return Err(foreign(format!("it holds {}", name.to_string_lossy().escape_debug())));
         }
     }
@@ -124,13 +126,13 @@ pub(crate) fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, Rot
         }
         kernel_files.push(name);
     }
-    Ok(Inspected { recording, kernel, kernel_files, has_spans })
+    Ok(Inspected { recording, kernel, kernel_files, beside })
 }
 
 /// Deletes a recording's files, and leaves its directory empty.
 pub(crate) fn delete(inspected: &Inspected) -> io::Result<()> {
-    if inspected.has_spans {
-        inspected.recording.remove_file(OsStr::new(SPANS))?;
+    for name in &inspected.beside {
+        inspected.recording.remove_file(name)?;
     }
     // The metadata goes last: after an interrupted deletion, the rest is still recognisable as a recording.
     let (last, streams): (Vec<_>, Vec<_>) =

@@ -3,6 +3,7 @@
 mod budget;
 mod create;
 mod error;
+mod go_trace;
 mod life;
 mod spans;
 mod stream;
@@ -17,6 +18,7 @@ use wakepath_ctf::tsdl;
 use wakepath_event::Cpu;
 use wakepath_kernel_records::{Buffer, Encoder};
 
+use crate::go_traces;
 use crate::metadata::{RecordingFacts, metadata, offset_ns};
 use crate::spans::SPANS;
 use crate::{ClockReading, HostIdentity, Place};
@@ -24,6 +26,7 @@ pub(crate) use budget::Budget;
 pub use budget::Space;
 use create::ExistingRecording;
 pub use error::WriteError;
+pub use go_trace::GoTraceWriter;
 pub use life::Life;
 pub use spans::SpanWriter;
 pub use stream::Stream;
@@ -167,6 +170,19 @@ impl Writer {
         let file = Caller::act(self.files.caller.as_ref()).and_then(|_acting| self.place.create_file(SPANS));
         let file = file.map_err(|source| WriteError::from_io(&path, source))?;
         Ok(SpanWriter::new(file, path, Arc::clone(&self.files), self.place()))
+    }
+
+    /// The file for a Go program's execution trace, by the program's number, below [`crate::MAX_GO_TRACES`]; call once for each. It may outlive this
+    /// writer.
+    ///
+    /// # Errors
+    /// When its file cannot be made.
+    pub fn go_trace(&self, number: usize) -> Result<GoTraceWriter, WriteError> {
+        let name = go_traces::name_of(number);
+        let path = self.path().join(&name);
+        let file = Caller::act(self.files.caller.as_ref()).and_then(|_acting| self.place.create_file(&name));
+        let file = file.map_err(|source| WriteError::from_io(&path, source))?;
+        Ok(GoTraceWriter::new(file, path, Arc::clone(&self.files), self.place()))
     }
 
     /// Ends all CPUs' streams: each holds all records up to `at`. Without this end, a stream counts as cut off.

@@ -34,7 +34,7 @@ pub use drill::drill;
 pub use explain::explain;
 pub use footer::Source;
 pub use goroutine::goroutines_unseen;
-pub use goroutine::{goroutines, goroutines_started};
+pub use goroutine::{go_trace, goroutines, goroutines_started};
 pub(crate) use headline::headline;
 pub use info::info;
 pub use latency::live_latency;

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod later;
+mod trace;
 mod waits;
 
 use std::collections::HashMap;

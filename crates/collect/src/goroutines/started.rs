@@ -18,15 +18,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_functions::{go_program, is_go_program};
+use wakepath_functions::is_go_program;
 use wakepath_kernel_records::{Header, Kind};
 use wakepath_process::{Process, processes};
 
 use super::{
-    FileId, GoFile, GoProbes, GoRefused, IsAsked, Later, MAX_PROGRAMS, Seen, by_descriptor, reasons,
+    FileId, GoFile, GoProbes, GoRefused, IsAsked, Later, MAX_PROGRAMS, Seen, by_descriptor, probed_program,
+    reasons,
 };
 use crate::clocks;
 use crate::names::Name;
+use crate::options::Goroutines;
 
 /// The most files remembered; with more, files are looked at again.
 const MAX_SEEN: usize = 65_536;
@@ -166,7 +168,7 @@ impl GoWatch {
 
 struct Watcher {
     probes: Option<GoProbes>,
-    all: bool,
+    goroutines: Goroutines,
     is_asked: Option<IsAsked>,
     /// The processes in question, and all that they start.
     asked: HashSet<u32>,
@@ -179,10 +181,10 @@ struct Watcher {
 
 impl Watcher {
     fn new(later: Later, probes: Option<GoProbes>, command: Option<u32>, count: usize) -> Self {
-        let Later { all, of, is_asked, seen, .. } = later;
+        let Later { goroutines, of, is_asked, seen, .. } = later;
         let asked = of.into_iter().chain(command).collect();
         let (programs, links) = (GoStarted::default(), Vec::new());
-        Self { probes, all, is_asked, asked, seen, next: count as u32, programs, links }
+        Self { probes, goroutines, is_asked, asked, seen, next: count as u32, programs, links }
     }
 
     /// Takes a change. Returns the park reasons' names for a new program.
@@ -206,7 +208,7 @@ impl Watcher {
 
     fn is_asked(&self, tgid: u32) -> bool {
         let is_further = || self.is_asked.as_ref().is_some_and(|is_asked| is_asked(tgid));
-        self.all || self.asked.contains(&tgid) || is_further()
+        self.goroutines.is_for_all() || self.asked.contains(&tgid) || is_further()
     }
 
     /// Looks at a process's program, which it has run since `at` or later.
@@ -236,7 +238,7 @@ impl Watcher {
         };
         self.programs.left_alone.retain(|other| *other != path);
         let number = self.next;
-        let found = match go_program(&by_descriptor) {
+        let found = match probed_program(&by_descriptor, self.goroutines) {
             Ok(Some(Ok(_))) if number as usize >= MAX_PROGRAMS => {
                 Err(String::from("too many Go programs run"))
             }
@@ -251,7 +253,10 @@ impl Watcher {
                 }
             }
             Ok(Some(Err(fault))) => Err(fault.to_string()),
-            Ok(None) => return None,
+            Ok(None) => {
+                self.note(id, Seen::Settled);
+                return None;
+            }
             Err(error) => Err(error.to_string()),
         };
         self.note(id, Seen::Settled);
@@ -333,7 +338,8 @@ mod tests {
 
     fn watcher(all: bool, of: &[u32], is_asked: Option<IsAsked>) -> Watcher {
         let (of, since, seen) = (of.to_vec(), clocks::now(), HashMap::new());
-        let later = Later { all, of_command: false, of, is_asked, since, seen };
+        let goroutines = if all { Goroutines::All } else { Goroutines::Asked };
+        let later = Later { goroutines, of_command: false, of, is_asked, since, seen };
         Watcher::new(later, None, Some(7), 0)
     }
 

@@ -290,7 +290,7 @@ fn time_outs_that_threads_join_are_added_up_over_the_turns_of_a_goroutine() {
     // The goroutine has two runs, so its thread has two paths.
     let steps = [step(0, GoStep::Runs(0)), step(35, GoStep::Yields), step(36, GoStep::Runs(0))];
     let thread = |tid, _| graph.with_tid(tid).next().map(|(index, _)| index);
-    let goroutines = Goroutines::new(&graph, &steps, thread);
+    let goroutines = Goroutines::new(&graph, &steps, &[], thread);
     let window = GoWindow { goroutine: GoroutineIndex(0), from: Stamp::MIN, to: Stamp::from_ns(100) };
     let timeouts = wakepath_critical_path::Timeouts::JoinedIfAlike;
     let path = path(&graph, &goroutines, &[window], timeouts, &|_, _| GoWait::Other, &NoCalls)

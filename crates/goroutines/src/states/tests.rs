@@ -175,7 +175,7 @@ fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
         begins(4, of_other, 9, 1),
     ];
     let thread = |tid, _| drawn.graph.with_tid(tid).next().map(|(index, _)| index);
-    let goroutines = Goroutines::new(&drawn.graph, &steps, thread);
+    let goroutines = Goroutines::new(&drawn.graph, &steps, &[], thread);
     let of = |trace| -> Vec<_> {
         let found = goroutines.with_span([trace; 16], [3; 8]);
         found.map(|(process, index)| (process, goroutines.get(index).number)).collect()
@@ -198,7 +198,7 @@ fn goroutines_from_steps(steps: &[(u64, u32, u64, GoStep)]) -> (crate::drawn::Dr
         })
         .collect();
     let thread = |tid, _| drawn.graph.with_tid(tid).next().map(|(index, _)| index);
-    let goroutines = Goroutines::new(&drawn.graph, &steps, thread);
+    let goroutines = Goroutines::new(&drawn.graph, &steps, &[], thread);
     (drawn, goroutines)
 }
 

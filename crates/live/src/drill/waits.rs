@@ -79,7 +79,7 @@ pub fn record_waits(
         allowed: AllowedProbes { stubs: false, ..allowed },
     };
     let go = find_go(&request);
-    record(&request, go, None, None, &mut |_| (), stop)
+    record(&request, go, None, Vec::new(), None, &mut |_| (), stop)
 }
 
 /// The waits in an answer's peak, from a recording of its calls.

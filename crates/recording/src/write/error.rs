@@ -19,6 +19,8 @@ pub enum WriteError {
     LargerThanAllKept { bytes: u64, limit: u64 },
     #[error("the spans have reached a quarter of the recording's largest size, {limit} bytes")]
     SpansLimit { limit: u64 },
+    #[error("the execution trace of a Go program has reached its limit of {limit} bytes")]
+    GoTraceLimit { limit: u64 },
     #[error("{}: a message of {bytes} bytes is too long for a frame", .path.display())]
     LargeFrame { path: PathBuf, bytes: usize },
     #[error(
@@ -58,6 +60,7 @@ impl WriteError {
                 | Self::SizeLimit { .. }
                 | Self::LargerThanAllKept { .. }
                 | Self::SpansLimit { .. }
+                | Self::GoTraceLimit { .. }
                 | Self::DiskReserve { .. }
         )
     }

@@ -6,6 +6,7 @@ mod damage;
 mod damages;
 mod directory;
 mod doubt;
+mod go_traces;
 mod made;
 mod packets;
 mod room;

@@ -24,11 +24,15 @@ pub fn goroutines(found: &GoPrograms) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(files) = files(found.probed.iter().map(PathBuf::as_path)) {
         let them = them(found.probed.len() as u64);
-        let text = format!(
-            "the goroutines of {files} are recorded: each of their steps takes about 1 µs longer in all processes of {them} \
-             (--goroutines=none: not recorded)"
-        );
-        lines.push(("warning", text));
+        lines.push(if found.spans_alone {
+            ("note", format!("the goroutine of each span of {files} is recorded: each span takes about 1 µs longer"))
+        } else {
+            let text = format!(
+                "the goroutines of {files} are recorded: each of their steps takes about 1 µs longer in all processes of {them} \
+                 (--go-trace HOST:PORT: by the program's own trace, if it serves net/http/pprof; --goroutines=none: not recorded)"
+            );
+            ("warning", text)
+        });
     }
     lines.extend(found.refused.iter().map(|one| ("note", goroutines_unseen(&one.path, &one.why))));
     if let Some(files) = files(found.left_alone.iter().map(PathBuf::as_path)) {
@@ -45,6 +49,11 @@ pub fn goroutines(found: &GoPrograms) -> Vec<(&'static str, String)> {
 pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
     let probed = started.probed.iter().take(MAX_FILES).map(|(file, after)| {
         let after = duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+        if started.spans_alone {
+            let file = wording::file(file);
+            let text = format!("the goroutines of the spans of {file}, which started meanwhile, are not known for the first {after}");
+            return ("note", text);
+        }
         let text = format!(
             "the goroutines of {}, which started meanwhile, are not known for the first {after}; since then each of their steps \
              took about 1 µs longer (--goroutines=none: not recorded)",
@@ -72,6 +81,18 @@ pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
         lines.push(("note", text));
     }
     lines
+}
+
+/// Sentences on an execution trace of a Go program, with labels: its size, and the reason why it is not whole.
+pub fn go_trace(url: &str, bytes: u64, failed: Option<&str>) -> Vec<(&'static str, String)> {
+    let url = escape(url.as_bytes());
+    let size = (bytes > 0)
+        .then(|| ("note", format!("{} of Go's execution trace came from {url}", crate::units::bytes(bytes))));
+    let failed = failed.map(|why| {
+        let what = if bytes > 0 { "not whole" } else { "missing: no goroutine is known" };
+        ("warning", format!("the execution trace of {url} is {what}: {}", escape(why.as_bytes())))
+    });
+    size.into_iter().chain(failed).collect()
 }
 
 /// The first files in a list, in words; `None` for an empty list.
@@ -186,4 +207,72 @@ fn reason(reason: &Reason) -> String {
         name => return format!("waiting for {}", escape(name)),
     };
     known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn probes_on_spans_alone_are_a_note_and_those_on_each_step_a_warning_with_the_cheaper_way() {
+        let found = |spans_alone| GoPrograms {
+            probed: vec!["/bin/shop".into()],
+            spans_alone,
+            ..GoPrograms::default()
+        };
+        let [(label, text)] = goroutines(&found(true)).try_into().expect("a line");
+        assert_eq!(label, "note");
+        assert_eq!(
+            text,
+            "the goroutine of each span of /bin/shop is recorded: each span takes about 1 µs longer"
+        );
+        let [(label, text)] = goroutines(&found(false)).try_into().expect("a line");
+        assert_eq!(label, "warning");
+        assert!(
+            text.contains("each of their steps takes about 1 µs longer")
+                && text.contains("--go-trace HOST:PORT"),
+            "{text}"
+        );
+        let started = |spans_alone| GoStarted {
+            probed: vec![("/bin/shop".into(), Duration::from_millis(30))],
+            spans_alone,
+            ..GoStarted::default()
+        };
+        let [(label, text)] = goroutines_started(&started(true)).try_into().expect("a line");
+        assert_eq!(label, "note");
+        assert!(
+            text.contains(
+                "the spans of /bin/shop, which started meanwhile, are not known for the first 30.0 ms"
+            ),
+            "{text}"
+        );
+        assert_eq!(goroutines_started(&started(false))[0].0, "warning");
+    }
+
+    #[test]
+    fn a_trace_has_its_size_and_the_reason_why_it_is_not_whole() {
+        let lines = |bytes, failed| -> Vec<String> {
+            go_trace("http://a:1\x1b[2J/t", bytes, failed)
+                .into_iter()
+                .map(|(label, text)| format!("{label}: {text}"))
+                .collect()
+        };
+        assert_eq!(
+            lines(2048, None),
+            ["note: 2.00 KiB of Go's execution trace came from http://a:1\\x1b[2J/t"]
+        );
+        assert_eq!(
+            lines(0, Some("it ended")),
+            [
+                "warning: the execution trace of http://a:1\\x1b[2J/t is missing: no goroutine is known: it ended"
+            ]
+        );
+        let [size, failed] = lines(5000, Some("it broke")).try_into().expect("two lines");
+        assert!(
+            size.starts_with("note: 4.88 KiB") && failed.ends_with("is not whole: it broke"),
+            "{size}, {failed}"
+        );
+    }
 }

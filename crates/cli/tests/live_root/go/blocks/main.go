@@ -1,9 +1,9 @@
 // Requests that block each other in known ways. It writes two files into its folder: `log` has the reasons and times of the
 // waits, `spans.json` its spans (OTLP).
 //
-//	blocks ROUNDS [FIRST]
+//	blocks ROUNDS [FIRST [ADDRESS]]
 //
-// The requests' ids count from FIRST on. A line of the log for each wait: the waiting request's trace id, the reason, the
+// The requests' ids count from FIRST on. At ADDRESS it serves its execution trace, and begins once that is read. A line of the log for each wait: the waiting request's trace id, the reason, the
 // length by the program's own clock, and the trace id of the awaited request, or -.
 package main
 
@@ -12,7 +12,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"net/http"
+	_ "net/http/pprof"
 	"os"
+	runtimetrace "runtime/trace"
 	"strconv"
 	"strings"
 	"sync"
@@ -165,6 +168,14 @@ func main() {
 		first, _ := strconv.Atoi(os.Args[2])
 		last.Store(uint64(first))
 	}
+	if len(os.Args) > 3 {
+		go func() { panic(http.ListenAndServe(os.Args[3], nil)) }()
+		for !runtimetrace.IsEnabled() {
+			time.Sleep(time.Millisecond)
+		}
+		// The trace begins before the recording.
+		time.Sleep(3 * time.Second)
+	}
 	time.Sleep(50 * time.Millisecond)
 	for round := 0; round < rounds; round++ {
 		var all sync.WaitGroup
@@ -186,6 +197,12 @@ func main() {
 	}
 	// Leaves time to read the clocks after the last span.
 	time.Sleep(50 * time.Millisecond)
+	// A program that ends takes the last second of its trace with it.
+	defer func() {
+		for runtimetrace.IsEnabled() {
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	if err := os.WriteFile("log", []byte(strings.Join(log, "\n")), 0o644); err != nil {
 		panic(err)
 	}
