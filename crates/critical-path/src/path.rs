@@ -484,7 +484,8 @@ pub enum Rule {
     LastPacket,
     /// Consecutive time-outs of the same wait for a lock are a single wait, ended by the lock's owner.
     JoinedTimeouts,
-    /// A thread of the same process ran all the while that a wait went on in slices, and ended the last: the slices are a single wait for it.
+    /// A thread of the same process ended the last slice of a wait, and it or the threads that had handed over to it ran through the slices
+    /// before: the slices are a single wait for it.
     RanMeanwhile,
     /// A timer's signal, or a thread of the same process, cut the wait short, and the signal handler let the thread go back to the same call.
     ResumedAfterSignal,

@@ -431,7 +431,7 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         ),
         Rule::RanMeanwhile => (
             "ran_meanwhile",
-            "a thread of the process ran all the while that waits for one futex timed out, and ended the last: they count as one wait for it",
+            "while waits for one futex timed out, a thread of the process ran, or threads handing over to it; it ended the last wait: they count as one wait for it",
         ),
         Rule::ResumedAfterSignal => (
             "resumed_after_signal",
