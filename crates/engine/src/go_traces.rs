@@ -152,7 +152,7 @@ fn fit(
     Ok(process)
 }
 
-/// Whether a thread had a CPU at `at`, or nearby; `None` if that is not known.
+/// Whether a thread had a CPU at `at`, or nearby; `None` if the records do not say it.
 fn had_cpu(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Option<bool> {
     let states: StateIntervals<'_> = graph.state_intervals(thread);
     let (from, to) = (at.minus(MAX_APART_NS), at.plus(MAX_APART_NS));
@@ -166,7 +166,7 @@ fn had_cpu(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Option<b
             _ => known = true,
         }
     }
-    // A switch that the kernel did not report hides a run, even from a thread's known state.
+    // A switch which the kernel did not report hides a run, even from a thread's known state.
     let is_known = known && !graph.losses().touch(at.minus(MAX_APART_NS), at.plus(MAX_APART_NS));
     is_known.then_some(false)
 }

@@ -40,11 +40,11 @@ struct Job {
     before: Option<(RequestIndex, Stamp<Reference>)>,
 }
 
-/// A worker that the loop's thread woke.
+/// A worker woken by the loop's thread.
 #[derive(Debug)]
 struct Woken {
     by: ThreadIndex,
-    /// The address of the condition for which it waited.
+    /// Its condition's address.
     at: u64,
     since: Stamp<Reference>,
 }
@@ -96,7 +96,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The first jobs, done by a callback, of the workers that the loop's thread woke, and of others that may have had the queue before them.
+    /// The first jobs, done by a callback, by the workers which the loop's thread woke, and by others which may have had the queue before them.
     fn first_jobs(&self, thread: ThreadIndex, woken: &[Woken], called: Stamp<Reference>) -> Vec<Job> {
         let job = |one: &Woken, which| self.job_of(thread, one, called, which);
         let mut jobs: Vec<_> = woken.iter().filter_map(|one| job(one, Which::First)).collect();
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
         jobs
     }
 
-    /// The last jobs, done by a callback, of all workers that may have taken any job in the queue: it is empty as a worker is idle again.
+    /// The last jobs, done by a callback, by all workers which may have taken any job in the queue: it is empty as a worker is idle again.
     fn last_jobs(&self, thread: ThreadIndex, woken: &[Woken], called: Stamp<Reference>) -> Vec<Job> {
         let Some(first) = woken.iter().min_by_key(|one| one.since) else { return Vec::new() };
         let idle = self.siblings(thread).filter_map(|by| self.idle_again(by, first.at, first.since, called));
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
         Some(Job { by: *by, done, before: None })
     }
 
-    /// A worker in the queue of `first`, if it is awake at a time at or behind the waking of that one.
+    /// A worker at the same queue as `first`, if it is awake from `first`'s waking up to `until`.
     fn awake(&self, by: ThreadIndex, first: &Woken, until: Stamp<Reference>) -> Option<Woken> {
         let since = self.idle_until(by, first).filter(|since| *since <= until)?;
         Some(Woken { by, at: first.at, since })
@@ -150,7 +150,7 @@ impl Walk<'_, '_> {
         waits.find(|wait| wait.from >= since && is_idle(wait)).map(|wait| wait.from)
     }
 
-    /// The end of a worker's last wait for the condition of `first` that began before `first` was woken.
+    /// The end of a worker's last wait for `first`'s condition which began before `first` was woken.
     fn idle_until(&self, by: ThreadIndex, first: &Woken) -> Option<Stamp<Reference>> {
         let intervals = self.joined.recorded.graph.state_intervals(by);
         let mut back = (0..=intervals.find(first.since)).rev().take(MAX_INTERVALS);
@@ -228,7 +228,7 @@ impl Walk<'_, '_> {
         others.map(|(index, _)| index).filter(move |index| *index != thread)
     }
 
-    /// The workers that the loop's thread woke in a turn.
+    /// The workers woken by the loop's thread in a turn.
     fn woken_in(&self, thread: ThreadIndex, turn: &Turned, to: Stamp<Reference>) -> Vec<Woken> {
         let until = turn.to.plus(NOTES_NS).min(to);
         let woken = self.siblings(thread).filter_map(|by| {
@@ -245,13 +245,13 @@ impl Walk<'_, '_> {
         self.condition_of(interval).is_some() && graph.wait(interval).and_then(waker) == Some(thread)
     }
 
-    /// The address of the condition for which an interval waited.
+    /// The address of an interval's condition.
     fn condition_of(&self, interval: &StateInterval) -> Option<u64> {
         let wait = self.joined.recorded.graph.wait(interval).filter(|_| is_blocked(interval))?;
         futex(&wait).filter(|_| !is_at_lock(&wait))
     }
 
-    /// The time at which a worker, idle at the condition `at` until `since`, had done this job of its jobs. `None` if the job was not done as
+    /// The time at which a worker, idle at the condition `at` until `since`, had done its first or last job. `None` if the job was not done as
     /// the loop called a callback.
     fn done(
         &self,
@@ -275,7 +275,7 @@ impl Walk<'_, '_> {
         let is_done = |done: &Stamp<Reference>| waits().all(|wait| wait.to <= *done);
         let woke = woke.map(|wait| wait.to);
         match which {
-            // Without a wake-up, a worker that is not idle still works: the job's end is not known.
+            // Without a wake-up, a worker not idle again still works: the job's end is not known.
             Which::First => woke.or(idle_again).filter(is_done),
             Which::Last => woke.filter(is_done).or(idle_again.filter(is_done)),
         }
