@@ -15,6 +15,7 @@ mod explain;
 mod find_problems;
 mod hand_over;
 mod hang;
+mod holders;
 mod lock_turns;
 mod own_segments;
 mod path;

@@ -3,10 +3,12 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Tid};
 use wakepath_wait_graph::{
-    Graph, Occupant, StateInterval, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp, Waker,
+    EvidenceIndex, Graph, Occupant, StateInterval, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
+    Waker,
 };
 
 use crate::early_end::{EarlyEnd, may_go_on, timed_out};
+use crate::holders::{ender_of, futex, handed_over_behind, held_meanwhile, is_held_through, last_slice};
 use crate::periodic_ticks::PeriodicTicks;
 use crate::tiles::Trust;
 use crate::{Algorithm, Rule};
@@ -381,6 +383,7 @@ impl JoinedWaits {
             Some(Trust::Doubtful) if index >= self.resumed => Trust::By(Rule::ResumedAfterSignal),
             Some(trust) => trust,
             None if self.given_up && ticked => Trust::Doubtful,
+            None if end == EarlyEnd::TimeOut => return self.handed_over(graph, thread, index),
             None => return None,
         };
         let trust = trust.doubtful_if(index < self.proved);
@@ -392,76 +395,40 @@ impl JoinedWaits {
         let may_be = trust == Trust::Doubtful && end == EarlyEnd::TimeOut;
         let slice = intervals.get(index).filter(|_| may_be);
         let is_holder = slice.is_some_and(|slice| held_meanwhile(graph, thread, &slice, (&interval, &wait)));
+        if may_be
+            && !is_holder
+            && let Some(ending) = self.handed_over(graph, thread, index)
+        {
+            return Some(ending);
+        }
         let trust = if is_holder { Trust::By(Rule::RanMeanwhile) } else { trust };
         // An event loop's single time-out is its own timer.
         let own_timer = end == EarlyEnd::TimeOut && !is_quiet(2) && is_event_loop(&wait);
         (!own_timer).then_some(EndingWait { interval, wait, trust, in_slices })
     }
-}
 
-/// The least share of a slice for which a holder ran or was ready to run, %.
-const RAN_MEANWHILE: u64 = 95;
-/// A waiter that only asks the holder to hand over runs for less than this part of its slice.
-const ASKS: u64 = 32;
-/// The most hand-overs between holders from a slice to the wait's end.
-const MAX_HANDED_OVER: usize = 64;
-
-/// Whether a thread's `last` wait in a futex and an earlier `slice` are waits for the same holders: the thread that ended it, and the threads
-/// that had handed over to that one, ran all through the slice. They may hold what the other one waits for with time-outs, as the holders of
-/// CPython's interpreter lock do: the waiter asks for it behind each time-out, and has it soon. A timer, and a thread that sleeps until it has
-/// work, do not run; a thread with work of its own runs between its waits.
-fn held_meanwhile(
-    graph: &Graph,
-    thread: ThreadIndex,
-    slice: &StateInterval,
-    (last, wait): (&StateInterval, &Wait),
-) -> bool {
-    let is_mate = |other: &ThreadIndex| {
-        let process = graph.thread(thread).tgid();
-        process.is_some() && process == graph.thread(*other).tgid()
-    };
-    let Some(at) = wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0) else {
-        return false;
-    };
-    let Some(ender) = ender_of(wait).filter(is_mate) else { return false };
-    let length = slice.to.since(slice.from);
-    let is_running = |state| matches!(state, ThreadState::Running { .. });
-    let asks_ns = graph.state_intervals(thread).time_in(slice.to, last.from, is_running);
-    if last.to.since(last.from) > length || asks_ns * ASKS >= length {
-        return false;
-    }
-    let is_on_cpu = |state| matches!(state, ThreadState::Running { .. } | ThreadState::Runnable { .. });
-    let (mut holder, mut until, mut held_ns) = (ender, last.to, 0);
-    for _ in 0..MAX_HANDED_OVER {
-        let intervals = graph.state_intervals(holder);
-        let handed_over = intervals.overlapping(slice.from, until).filter_map(|interval| {
-            let wait = graph.wait(&interval).filter(|_| interval.to < until)?;
-            let call = wait.call.filter(|call| call.number == Call::FUTEX && is_same_word(call.arg0, at));
-            call.and_then(|_| ender_of(&wait)).filter(is_mate).map(|by| (interval.to, by))
-        });
-        let handed_over = handed_over.last();
-        let since = handed_over.map_or(slice.from, |(at, _)| at.max(slice.from));
-        held_ns += intervals.time_in(since.min(slice.to), until.min(slice.to), is_on_cpu);
-        match handed_over {
-            Some((at, by)) if at > slice.from => (holder, until) = (by, at),
-            _ => break,
-        }
-    }
-    held_ns * 100 >= length * RAN_MEANWHILE
-}
-
-/// Whether both futexes are words of the same condition variable: glibc's waiters wait at either of two.
-const fn is_same_word(one: u64, other: u64) -> bool {
-    one / 8 == other / 8
-}
-
-/// The thread that ended a wait.
-fn ender_of(wait: &Wait) -> Option<ThreadIndex> {
-    match (wait.end, wait.cut) {
-        (Waker::Woken(WakeUp { current: Occupant::Thread(ender), context: Context::Task, .. }), None) => {
-            Some(ender)
-        }
-        _ => None,
+    /// The last slice before the thread ran, as if the thread that handed over right behind it had ended it.
+    fn handed_over(self, graph: &Graph, thread: ThreadIndex, index: usize) -> Option<EndingWait> {
+        let intervals = graph.state_intervals(thread);
+        let (slice, interval) = (intervals.get(index)?, last_slice(graph, thread, index)?);
+        let last = graph.wait(&interval).filter(|wait| wait.lock.is_none())?;
+        let at = futex(&last)?;
+        let by = handed_over_behind(graph, thread, at, &interval)?;
+        let end = WakeUp {
+            at: interval.to,
+            current: Occupant::Thread(by),
+            context: Context::Task,
+            irq: 0,
+            evidence: EvidenceIndex::NONE,
+            late: None,
+        };
+        let wait = Wait { end: Waker::Woken(end), ..last };
+        is_held_through(graph, at, &slice, (by, interval.to)).then_some(EndingWait {
+            interval,
+            wait,
+            trust: Trust::By(Rule::RanMeanwhile),
+            in_slices: index >= self.quiet && self.slices >= 2,
+        })
     }
 }
 
