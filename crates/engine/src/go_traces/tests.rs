@@ -71,14 +71,25 @@ fn a_trace_fits_where_its_threads_had_a_cpu() {
     assert_eq!(fitted(&[(600_000, 10, 5, RUNS)]), Err(Misfit::Apart { apart: 1, steps: 1 }));
 }
 
+/// Steps of which some are apart.
+fn some_apart((at, other): (u64, u64), thread: u32, steps: usize, apart: usize) -> Result<u32, Misfit> {
+    let mut all = vec![(at, thread, 5, RUNS); steps - apart];
+    all.extend(vec![(other, thread, 5, RUNS); apart]);
+    fitted(&all)
+}
+
 #[test]
-fn one_step_in_a_hundred_may_be_apart() {
-    let mut steps = vec![(120_000, 11, 5, RUNS); 199];
-    steps.push((300_000, 11, 5, RUNS));
-    steps.push((300_000, 11, 5, RUNS));
-    assert_eq!(fitted(&steps), Ok(10));
-    steps.push((300_000, 11, 5, RUNS));
-    assert_eq!(fitted(&steps), Err(Misfit::Apart { apart: 3, steps: 202 }));
+fn one_step_in_twenty_may_be_apart() {
+    assert_eq!(some_apart((120_000, 300_000), 11, 59, 2), Ok(10));
+    assert_eq!(some_apart((120_000, 300_000), 11, 60, 3), Ok(10));
+    assert_eq!(some_apart((120_000, 300_000), 11, 59, 3), Err(Misfit::Apart { apart: 3, steps: 59 }));
+}
+
+#[test]
+fn a_fifth_of_those_by_chance_may_be_apart() {
+    // `a` has a CPU for 700 of 900 us: by chance two steps in nine would be apart.
+    assert_eq!(some_apart((150_000, 600_000), 10, 46, 2), Ok(10));
+    assert_eq!(some_apart((150_000, 600_000), 10, 44, 2), Err(Misfit::Apart { apart: 2, steps: 44 }));
 }
 
 #[test]
