@@ -90,9 +90,8 @@ impl Walk<'_, '_> {
             jobs = self.last_jobs(turns.thread, &woken, place.to);
         }
         match jobs[..] {
-            [] => self.queued_job(request, turns.thread, place),
             [job] => Some(job),
-            _ => None,
+            _ => self.queued_job(request, turns.thread, place),
         }
     }
 
