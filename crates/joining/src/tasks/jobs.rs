@@ -206,8 +206,9 @@ impl Walk<'_, '_> {
     ) -> Option<(RequestIndex, Stamp<Reference>)> {
         let Joined { recorded, traced, .. } = self.joined;
         let graph = &recorded.graph;
-        let woke = |wait: &StateInterval| graph.wait(wait).and_then(waker) == Some(by);
-        let ends = self.waits_of_loop(thread, from, done).filter(woke).map(|wait| wait.to);
+        // At its end, a job also lets go of the lock of the jobs done.
+        let woke = |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).and_then(waker) == Some(by);
+        let ends = graph.state_intervals(thread).overlapping(from, done).filter(woke).map(|wait| wait.to);
         let until = ends.take_while(|end| *end < done).last()?;
         let intervals = graph.state_intervals(by);
         let back = (0..=intervals.find(from)).rev().take(MAX_INTERVALS);

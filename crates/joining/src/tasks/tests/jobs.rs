@@ -388,6 +388,17 @@ fn a_busy_worker_works_for_the_request_for_which_it_was_woken_until_it_goes_on()
         told_with(8300, &added, &taken, &other(7000)),
         "6000 w running noted below 1 of b/b; 8000 w running noted below 1; "
     );
+    // The loop waits for the lock of the jobs done, which `w` has as its job ends.
+    let at_lock = [
+        "4500 c0 loop switch idle blocked call=202:0x1100",
+        "4600 c1 w waking loop",
+        "4600 c0 idle switch loop",
+    ];
+    let with_lock = [&woken[..], &at_lock].concat();
+    assert!(
+        told_with(8300, &with_lock, &taken, &other(7000))
+            .starts_with("4600 w running noted below 1 of b/b; ")
+    );
     // It had ended before; and the loop was not woken.
     assert_eq!(
         told_with(8300, &added, &taken, &other(1900)),
