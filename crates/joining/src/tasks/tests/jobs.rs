@@ -274,8 +274,17 @@ fn a_thread_that_waited_for_a_lock_is_handed_no_job() {
     ];
     let taken = [POOL[7], POOL[8], POOL[9], POOL[13], POOL[14], POOL[15]];
     // No thread was woken for this request's job: `v` had work, and the job was in the queue.
+    let by_v = "2200 loop running noted below 2; 8000 v running noted below 1; ";
     let told = told_with(8300, &locked, &taken, &[]);
-    assert!(told.ends_with("2200 loop running noted below 2; 8000 v running noted below 1; "), "{told}");
+    assert!(told.ends_with(by_v), "{told}");
+    // The word was not that of a lock as it was read; only the address differs from the condition's.
+    let mut unread = locked;
+    unread[2] = "2100 c2 v switch idle blocked call=202:0x1008";
+    let told = told_with(8300, &unread, &taken, &[]);
+    assert!(told.ends_with(by_v), "{told}");
+    // At its condition, it was handed another job.
+    unread[2] = "2100 c2 v switch idle blocked call=202:0x1004";
+    assert_eq!(told_with(8300, &unread, &taken, &[]), "8300 loop unknown ? of a/a; ");
 }
 
 #[test]
