@@ -41,13 +41,13 @@ fn live_root_with_python_a_request_is_blocked_by_the_request_whose_job_has_the_l
         for (times, item) in all("item") {
             let (waited, points) = (times[3] - times[2], item.in_all * 0.02);
             assert!(waited > 250.0, "{times:?}");
-            is_within(item.blocker("hold"), waited, item, points);
+            is_within(item.blocker("hold"), waited, &item, points);
             assert!(item.state("unknown") <= points, "{item:?}");
         }
         for (times, quick) in all("quick") {
             let (waited, points) = (times[2] - times[0], quick.in_all * 0.02);
             assert!(waited > 250.0, "{times:?}");
-            is_within(quick.blocker("batch"), waited, quick, points);
+            is_within(quick.blocker("batch"), waited, &quick, points);
             assert!(quick.state("unknown") <= points, "{quick:?}");
         }
         // The twin: in a thread that no other job needs.
