@@ -103,11 +103,29 @@ impl Walk<'_, '_> {
         let taken = woken.iter().map(|one| self.takes_up(one, called)).max().unwrap_or(called);
         let others = self.siblings(thread).filter(|by| woken.iter().all(|one| one.by != *by));
         for other in others.filter_map(|by| self.awake(by, first, taken)) {
-            // It had another job before.
-            let which = if other.since <= first.since { Which::Last } else { Which::First };
-            jobs.extend(job(&other, which));
+            // It had another job before: unless that job ended in time, it was not at the queue.
+            let had_job = other.since <= first.since;
+            if had_job && !self.ended_a_job(thread, other.by, (first.since, taken)) {
+                continue;
+            }
+            jobs.extend(job(&other, if had_job { Which::Last } else { Which::First }));
         }
         jobs
+    }
+
+    /// Whether a worker woke the loop in this time, or waited for a lock, as it does between two jobs.
+    fn ended_a_job(
+        &self,
+        thread: ThreadIndex,
+        by: ThreadIndex,
+        (from, to): (Stamp<Reference>, Stamp<Reference>),
+    ) -> bool {
+        let graph = &self.joined.recorded.graph;
+        let is_futex =
+            |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).as_ref().and_then(futex).is_some();
+        let woke = |wait: StateInterval| wait.to <= to && graph.wait(&wait).and_then(waker) == Some(by);
+        graph.state_intervals(by).overlapping(from, to).any(|wait| is_futex(&wait))
+            || self.waits_of_loop(thread, from, to.plus(1)).any(woke)
     }
 
     /// The last jobs, done by a callback, by all workers which may have taken any job in the queue: it is empty as a worker is idle again.
