@@ -1,8 +1,8 @@
 //! Threads that hold what another thread of their process waits for with time-outs, as the holders of CPython's interpreter lock do.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Call, Context};
-use wakepath_wait_graph::{Graph, Occupant, StateInterval, ThreadIndex, ThreadState, Wait, WakeUp, Waker};
+use wakepath_event::Call;
+use wakepath_wait_graph::{Graph, Occupant, StateInterval, ThreadIndex, ThreadState, Wait};
 
 use crate::early_end::timed_out;
 
@@ -25,7 +25,7 @@ pub(crate) fn held_meanwhile(
     slice: &StateInterval,
     (last, wait): (&StateInterval, &Wait),
 ) -> bool {
-    let Some(at) = futex(wait) else { return false };
+    let Some(at) = wait.call.and_then(|call| call.futex()) else { return false };
     let Some(ender) = ender_of(wait).filter(|ender| is_mate(graph, thread, *ender)) else { return false };
     let length = slice.to.since(slice.from);
     let asks_ns = graph.state_intervals(thread).time_in(slice.to, last.from, is_running);
@@ -47,7 +47,7 @@ pub(crate) fn is_held_through(
         let intervals = graph.state_intervals(holder);
         let handed_over = intervals.overlapping(slice.from, until).filter_map(|interval| {
             let wait = graph.wait(&interval).filter(|_| interval.to < until)?;
-            futex(&wait).filter(|word| is_same_word(*word, at))?;
+            wait.call?.futex().filter(|word| Call::is_same_condition(*word, at))?;
             let by = ender_of(&wait).filter(|by| is_mate(graph, holder, *by))?;
             Some((interval.to, by))
         });
@@ -81,10 +81,10 @@ pub(crate) fn handed_over_behind(
         let next = intervals.overlapping(slice.to, slice.to.plus(length)).find(is_blocked);
         next.is_some_and(|next| {
             let wait = graph.wait(&next);
-            let word = wait.as_ref().and_then(futex);
+            let word = wait.and_then(|wait| wait.call?.futex());
             let is_taken = wait.as_ref().and_then(ender_of) == Some(thread);
             let ran_ns = intervals.time_in(slice.to, next.from, is_running);
-            word.is_some_and(|word| is_taken || is_same_word(word, at)) && ran_ns * ASKS < length
+            word.is_some_and(|word| is_taken || Call::is_same_condition(word, at)) && ran_ns * ASKS < length
         })
     };
     let others = graph.cpus().filter_map(occupant).filter(|other| is_mate(graph, thread, *other));
@@ -96,14 +96,19 @@ pub(crate) fn handed_over_behind(
 pub(crate) fn last_slice(graph: &Graph, thread: ThreadIndex, index: usize) -> Option<StateInterval> {
     let intervals = graph.state_intervals(thread);
     let mut last = intervals.get(index)?;
-    let at = graph.wait(&last).as_ref().and_then(futex)?;
+    let at = graph.wait(&last)?.call?.futex()?;
     let length = last.to.since(last.from);
     let mut ran_ns = 0;
     for interval in (index + 1..intervals.len()).map_while(|next| intervals.get(next)).take(MAX_INTERVALS) {
         ran_ns += if is_running(interval.state) { interval.to.since(interval.from) } else { 0 };
         let wait = graph.wait(&interval).filter(|_| matches!(interval.state, ThreadState::Blocked(_)));
-        let is_slice =
-            |wait: &Wait| timed_out(wait) && futex(wait).is_some_and(|word| is_same_word(word, at));
+        let is_slice = |wait: &Wait| {
+            timed_out(wait)
+                && wait
+                    .call
+                    .and_then(|call| call.futex())
+                    .is_some_and(|word| Call::is_same_condition(word, at))
+        };
         match wait {
             _ if ran_ns * ASKS >= length => break,
             Some(wait) if is_slice(&wait) => (last, ran_ns) = (interval, 0),
@@ -112,11 +117,6 @@ pub(crate) fn last_slice(graph: &Graph, thread: ThreadIndex, index: usize) -> Op
         }
     }
     Some(last)
-}
-
-/// A futex wait's address.
-pub(crate) fn futex(wait: &Wait) -> Option<u64> {
-    wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0)
 }
 
 fn is_mate(graph: &Graph, thread: ThreadIndex, other: ThreadIndex) -> bool {
@@ -128,17 +128,7 @@ const fn is_running(state: ThreadState) -> bool {
     matches!(state, ThreadState::Running { .. })
 }
 
-/// Whether both futexes are words of the same condition variable: glibc's waiters wait at either of two.
-const fn is_same_word(one: u64, other: u64) -> bool {
-    one / 8 == other / 8
-}
-
-/// The thread that ended a wait.
+/// The thread that ended a wait, which no signal cut short.
 pub(crate) fn ender_of(wait: &Wait) -> Option<ThreadIndex> {
-    match (wait.end, wait.cut) {
-        (Waker::Woken(WakeUp { current: Occupant::Thread(ender), context: Context::Task, .. }), None) => {
-            Some(ender)
-        }
-        _ => None,
-    }
+    wait.woken_by().filter(|_| wait.cut.is_none())
 }

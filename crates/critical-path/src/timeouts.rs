@@ -8,7 +8,7 @@ use wakepath_wait_graph::{
 };
 
 use crate::early_end::{EarlyEnd, may_go_on, timed_out};
-use crate::holders::{ender_of, futex, handed_over_behind, held_meanwhile, is_held_through, last_slice};
+use crate::holders::{ender_of, handed_over_behind, held_meanwhile, is_held_through, last_slice};
 use crate::periodic_ticks::PeriodicTicks;
 use crate::tiles::Trust;
 use crate::{Algorithm, Rule};
@@ -412,7 +412,7 @@ impl JoinedWaits {
         let intervals = graph.state_intervals(thread);
         let (slice, interval) = (intervals.get(index)?, last_slice(graph, thread, index)?);
         let last = graph.wait(&interval).filter(|wait| wait.lock.is_none())?;
-        let at = futex(&last)?;
+        let at = last.call?.futex()?;
         let by = handed_over_behind(graph, thread, at, &interval)?;
         let end = WakeUp {
             at: interval.to,
@@ -462,12 +462,11 @@ impl Awaited {
 
     /// Whether a wait for `next` may be for the same target. A glibc condition variable waits by turns on both words in a pair.
     fn is_alike(&self, next: &Self) -> bool {
-        const PAIR: u64 = 4;
-        let address = |it: &Self| match (it.call, it.lock) {
-            (Call::FUTEX, None) => it.arg0 & !PAIR,
-            _ => it.arg0,
+        let is_same = match (self.call, self.lock) {
+            (Call::FUTEX, None) => Call::is_same_condition(self.arg0, next.arg0),
+            _ => self.arg0 == next.arg0,
         };
-        (self.call, self.lock, address(self)) == (next.call, next.lock, address(next))
+        is_same && (self.call, self.lock) == (next.call, next.lock)
     }
 
     /// Whether the wait is for any event in a set kept by the kernel.

@@ -69,6 +69,17 @@ impl Call {
         Self::SLEEPS.contains(&self.number) || self.set() == Some(Self::EMPTY_SET)
     }
 
+    /// The address of the futex awaited by this call.
+    pub fn futex(&self) -> Option<u64> {
+        (self.number == Self::FUTEX).then_some(self.arg0)
+    }
+
+    /// Whether two futexes may be the same condition variable: glibc's waiters use two words by turns.
+    pub const fn is_same_condition(one: u64, other: u64) -> bool {
+        const SECOND: u64 = 4;
+        one & !SECOND == other & !SECOND
+    }
+
     /// The id of the descriptor set polled by this call, if recorded. Equal sets in a process have the same id. No address in user memory is a set
     /// id.
     pub fn set(&self) -> Option<u64> {

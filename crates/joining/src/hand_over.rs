@@ -43,9 +43,8 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
     Algorithm, Basis, EndedWait, Had, HandOvers, Path, Rule, SegmentKind, Stretch, Window, path_of_stretches,
 };
-use wakepath_event::Context;
 use wakepath_spans::{Kind, RequestIndex, SpanIndex, WorksFor};
-use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, WakeUp, Waker};
+use wakepath_wait_graph::{StateInterval, ThreadIndex, ThreadState};
 
 use crate::join::Joined;
 use crate::model::{RequestStint, Waking, Worked};
@@ -472,11 +471,6 @@ impl Walk<'_, '_> {
     }
 
     fn waker(&self, idle: &StateInterval) -> Option<ThreadIndex> {
-        match self.joined.recorded.graph.wait(idle)?.end {
-            Waker::Woken(WakeUp { current: Occupant::Thread(waker), context: Context::Task, .. }) => {
-                Some(waker)
-            }
-            _ => None,
-        }
+        self.joined.recorded.graph.wait(idle)?.woken_by()
     }
 }

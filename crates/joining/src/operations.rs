@@ -10,9 +10,9 @@
 mod tests;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Comm, Context};
+use wakepath_event::Comm;
 use wakepath_spans::WorksFor;
-use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, WakeUp, Waker};
+use wakepath_wait_graph::{StateInterval, ThreadIndex, ThreadState};
 
 use crate::join::Joined;
 use crate::model::Worked;
@@ -90,12 +90,7 @@ impl Joined<'_> {
 
     /// The thread behind a wake-up by its own code.
     fn waker(&self, wait: &StateInterval) -> Option<ThreadIndex> {
-        match self.recorded.graph.wait(wait)?.end {
-            Waker::Woken(WakeUp { current: Occupant::Thread(waker), context: Context::Task, .. }) => {
-                Some(waker)
-            }
-            _ => None,
-        }
+        self.recorded.graph.wait(wait)?.woken_by()
     }
 }
 

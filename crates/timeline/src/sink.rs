@@ -111,6 +111,14 @@ impl Wait {
         self.state.is_none()
     }
 
+    /// The thread that ended the wait by its own action; `None` where an interrupt did, or nothing is known.
+    pub const fn woken_by(&self) -> Option<ThreadIndex> {
+        match self.end {
+            Waker::Woken(WakeUp { current: Occupant::Thread(by), context: Context::Task, .. }) => Some(by),
+            _ => None,
+        }
+    }
+
     /// Whether the wait's wake-up came before its switch-out at `began`.
     pub fn is_woken_before(&self, began: Stamp<Reference>) -> bool {
         matches!(self.end, Waker::Woken(woken) if woken.at <= began)

@@ -5,9 +5,9 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Rule;
-use wakepath_event::{Call, Context, LockWord};
+use wakepath_event::{Call, LockWord};
 use wakepath_spans::{RequestIndex, WorksFor};
-use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, Wait, WakeUp, Waker};
+use wakepath_wait_graph::{StateInterval, ThreadIndex, ThreadState, Wait};
 
 use super::{Joined, Place, Turned, Turns, Walk, is_blocked};
 
@@ -22,9 +22,6 @@ const MAX_BEFORE_JOB: usize = 16;
 
 /// The most, ns, for which a woken worker runs before it waits for its queue's lock.
 const BEFORE_LOCK_NS: u64 = 20_000;
-
-/// The size of both words, bytes, at which threads wait for a condition variable in glibc. Its lock may lie right behind them.
-const CONDITION_BYTES: u64 = 8;
 
 /// The most, ns, by which a program notes a turn's end too early.
 const NOTES_NS: u64 = 100_000;
@@ -121,9 +118,10 @@ impl Walk<'_, '_> {
         (from, to): (Stamp<Reference>, Stamp<Reference>),
     ) -> bool {
         let graph = &self.joined.recorded.graph;
-        let is_futex =
-            |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).as_ref().and_then(futex).is_some();
-        let woke = |wait: StateInterval| wait.to <= to && graph.wait(&wait).and_then(waker) == Some(by);
+        let is_futex = |wait: &StateInterval| self.futex(wait).is_some();
+        let woke = |wait: StateInterval| {
+            wait.to <= to && graph.wait(&wait).and_then(|wait| wait.woken_by()) == Some(by)
+        };
         graph.state_intervals(by).overlapping(from, to).any(|wait| is_futex(&wait))
             || self.waits_of_loop(thread, from, to.plus(1)).any(woke)
     }
@@ -162,7 +160,8 @@ impl Walk<'_, '_> {
         since: Stamp<Reference>,
         until: Stamp<Reference>,
     ) -> Option<Stamp<Reference>> {
-        let is_idle = |wait: &StateInterval| self.condition_of(wait).is_some_and(|it| is_same(at, it));
+        let is_idle =
+            |wait: &StateInterval| self.condition_of(wait).is_some_and(|it| Call::is_same_condition(at, it));
         let mut waits = self.joined.recorded.graph.state_intervals(by).overlapping(since, until);
         waits.find(|wait| wait.from >= since && is_idle(wait)).map(|wait| wait.from)
     }
@@ -171,7 +170,9 @@ impl Walk<'_, '_> {
     fn idle_until(&self, by: ThreadIndex, first: &Woken) -> Option<Stamp<Reference>> {
         let intervals = self.joined.recorded.graph.state_intervals(by);
         let mut back = (0..=intervals.find(first.since)).rev().take(MAX_INTERVALS);
-        let is_idle = |wait: &StateInterval| self.condition_of(wait).is_some_and(|at| is_same(at, first.at));
+        let is_idle = |wait: &StateInterval| {
+            self.condition_of(wait).is_some_and(|at| Call::is_same_condition(at, first.at))
+        };
         back.find_map(|index| intervals.get(index).filter(is_idle)).map(|wait| wait.to)
     }
 
@@ -181,15 +182,16 @@ impl Walk<'_, '_> {
         let graph = &self.joined.recorded.graph;
         let (mut began, mut ran) = (None, 0);
         for interval in graph.state_intervals(*by).overlapping(*since, called).take(MAX_BEFORE_JOB) {
-            let is_lock = |wait: Wait| ran <= BEFORE_LOCK_NS && futex(&wait).is_some();
-            match graph.wait(&interval).filter(|_| is_blocked(&interval)) {
-                Some(wait) if is_lock(wait) => (began, ran) = (None, 0),
-                Some(_) => break,
-                None if matches!(interval.state, ThreadState::Running { .. }) => {
+            match interval.state {
+                ThreadState::Blocked(_) if ran <= BEFORE_LOCK_NS && self.futex(&interval).is_some() => {
+                    (began, ran) = (None, 0);
+                }
+                ThreadState::Blocked(_) => break,
+                ThreadState::Running { .. } => {
                     began.get_or_insert(interval.from);
                     ran += interval.to.since(interval.from);
                 }
-                None => {}
+                _ => {}
             }
         }
         began.unwrap_or(called)
@@ -201,7 +203,7 @@ impl Walk<'_, '_> {
         let graph = &self.joined.recorded.graph;
         let Place { from, to, .. } = place;
         let last = self.waits_of_loop(thread, from, to).last()?;
-        let by = graph.wait(&last).and_then(waker)?;
+        let by = graph.wait(&last).and_then(|wait| wait.woken_by())?;
         let [own, other] = [thread, by].map(|thread| graph.thread(thread));
         let is_sibling = other.tgid().is_some() && other.tgid() == own.tgid();
         let intervals = graph.state_intervals(by);
@@ -210,7 +212,7 @@ impl Walk<'_, '_> {
         // At another address it waited for a lock, though its word did not look like one.
         let back = (0..=intervals.find(from)).rev().take(MAX_INTERVALS);
         let idle_at = back.filter_map(|index| intervals.get(index)).find_map(|wait| handed(&wait));
-        let is_idle = |at: u64| idle_at.is_none_or(|idle_at| is_same(idle_at, at));
+        let is_idle = |at: u64| idle_at.is_none_or(|idle_at| Call::is_same_condition(idle_at, at));
         let is_busy = !intervals.overlapping(from, last.to).filter_map(|wait| handed(&wait)).any(is_idle);
         let is_next = last.to <= to && self.turns_right_behind(request, thread, place, last.to);
         (is_sibling && is_next && is_busy).then(|| {
@@ -231,7 +233,9 @@ impl Walk<'_, '_> {
         let Joined { recorded, traced, .. } = self.joined;
         let graph = &recorded.graph;
         // At its end, a job also lets go of the lock of the jobs done.
-        let woke = |wait: &StateInterval| is_blocked(wait) && graph.wait(wait).and_then(waker) == Some(by);
+        let woke = |wait: &StateInterval| {
+            is_blocked(wait) && graph.wait(wait).and_then(|wait| wait.woken_by()) == Some(by)
+        };
         let ends = graph.state_intervals(thread).overlapping(from, done).filter(woke).map(|wait| wait.to);
         let until = ends.take_while(|end| *end < done).last()?;
         let intervals = graph.state_intervals(by);
@@ -266,13 +270,19 @@ impl Walk<'_, '_> {
     /// Whether the loop's thread ended an interval, a wait for a condition, as it does for a job.
     fn is_handed_a_job(&self, interval: &StateInterval, thread: ThreadIndex) -> bool {
         let graph = &self.joined.recorded.graph;
-        self.condition_of(interval).is_some() && graph.wait(interval).and_then(waker) == Some(thread)
+        self.condition_of(interval).is_some()
+            && graph.wait(interval).and_then(|wait| wait.woken_by()) == Some(thread)
+    }
+
+    /// The address of an interval's futex.
+    fn futex(&self, interval: &StateInterval) -> Option<u64> {
+        self.joined.recorded.graph.wait(interval)?.call?.futex()
     }
 
     /// The address of an interval's condition.
     fn condition_of(&self, interval: &StateInterval) -> Option<u64> {
-        let wait = self.joined.recorded.graph.wait(interval).filter(|_| is_blocked(interval))?;
-        futex(&wait).filter(|_| !is_at_lock(&wait))
+        let wait = self.joined.recorded.graph.wait(interval).filter(|wait| !is_at_lock(wait))?;
+        wait.call?.futex()
     }
 
     /// The time at which a worker, idle at the condition `at` until `since`, had done its first or last job. `None` if the job was not done as
@@ -290,7 +300,8 @@ impl Walk<'_, '_> {
         let done = idle_again.unwrap_or(called);
         let waits = || self.waits_of_loop(thread, since, called);
         // It woke the loop as each job was done; it may have gone on with another one.
-        let mut woke = waits().filter(|wait| wait.to <= done && graph.wait(wait).and_then(waker) == Some(by));
+        let mut woke = waits()
+            .filter(|wait| wait.to <= done && graph.wait(wait).and_then(|wait| wait.woken_by()) == Some(by));
         let woke = match which {
             Which::First => woke.next(),
             Which::Last => woke.last(),
@@ -314,7 +325,7 @@ impl Walk<'_, '_> {
     ) -> impl Iterator<Item = StateInterval> {
         let graph = &self.joined.recorded.graph;
         let waits = graph.state_intervals(thread).overlapping(from, to).filter(is_blocked);
-        waits.filter(|wait| graph.wait(wait).as_ref().and_then(futex).is_none())
+        waits.filter(|wait| self.futex(wait).is_none())
     }
 }
 
@@ -322,21 +333,4 @@ impl Walk<'_, '_> {
 fn is_at_lock(wait: &Wait) -> bool {
     let word = wait.call.and_then(|call| call.lock);
     wait.lock.is_some() || word.is_some_and(|word| word != LockWord::private_futex())
-}
-
-/// A futex wait's address.
-fn futex(wait: &Wait) -> Option<u64> {
-    wait.call.filter(|call| call.number == Call::FUTEX).map(|call| call.arg0)
-}
-
-fn is_same(one: u64, other: u64) -> bool {
-    one / CONDITION_BYTES == other / CONDITION_BYTES
-}
-
-/// The thread by which a wait was ended.
-fn waker(wait: Wait) -> Option<ThreadIndex> {
-    match wait.end {
-        Waker::Woken(WakeUp { current: Occupant::Thread(by), context: Context::Task, .. }) => Some(by),
-        _ => None,
-    }
 }
