@@ -177,6 +177,8 @@ pub struct LockWord {
 impl LockWord {
     /// `FUTEX_PRIVATE_FLAG`
     const PRIVATE: u32 = 128;
+    /// This and `FUTEX_CLOCK_REALTIME`.
+    const FLAGS: u32 = Self::PRIVATE | 256;
 
     /// Without a time-out: no operation has this bit.
     const UNTIMED: u32 = 1 << 31;
@@ -196,6 +198,16 @@ impl LockWord {
     /// The waiters bit in robust and priority-inheriting mutexes, beside their owner's tid.
     pub const WAITERS: u32 = 0x8000_0000;
 
+    /// Whether it has the shape of a lock word. A glibc mutex has no owner while one thread lets it go and another takes it, and is
+    /// uncontended for a moment; a condition variable's waiters use an operation with a mask of bits.
+    pub fn looks_like_a_lock(&self) -> bool {
+        const WAIT: u32 = 0;
+        const LOCKED: u32 = 1;
+        let is_plain = self.operation & !Self::FLAGS == WAIT;
+        let is_locked = matches!(self.value, Some(LOCKED | Self::CONTENDED));
+        is_plain && is_locked || self.shaped_owner().is_some()
+    }
+
     /// The lock's owner, if the word is a lock word: by its shape alone, so another word may be mistaken for a lock word.
     pub fn shaped_owner(&self) -> Option<Tid> {
         const TID_MASK: u32 = 0x3fff_ffff;
@@ -212,6 +224,29 @@ impl LockWord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_word_is_locked_or_has_an_owner_and_a_condition_has_neither() {
+        let word = |operation, value, owner: u32| {
+            let word = LockWord { operation, value: Some(value), claimed_owner: Some(Tid(owner)) };
+            (word.looks_like_a_lock(), word.shaped_owner().is_some())
+        };
+        // FUTEX_WAIT with both flags, and FUTEX_WAIT_BITSET.
+        assert_eq!(
+            [word(128, 2, 9), word(128, 2, 0), word(384, 1, 0)],
+            [(true, true), (true, false), (true, false)]
+        );
+        assert_eq!([word(128, 0, 9), word(128, 3, 9), word(137, 2, 0), word(137, 1, 9)], [(false, false); 4]);
+        assert_eq!([word(137, 2, 9), word(134, LockWord::WAITERS | 9, 0)], [(true, true); 2]);
+        assert!(!LockWord::private_futex().looks_like_a_lock());
+    }
+
+    #[test]
+    fn both_words_of_a_condition_lie_side_by_side() {
+        let same = [(0x1028, 0x102c), (0x102c, 0x1028), (0x1028, 0x1028)];
+        assert!(same.iter().all(|&(one, other)| Call::is_same_condition(one, other)));
+        assert!(![0x1020, 0x1024, 0x1030].iter().any(|&other| Call::is_same_condition(0x1028, other)));
+    }
 
     #[test]
     fn a_requests_call_has_a_bit_that_no_other_number_has() {

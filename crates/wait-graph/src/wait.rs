@@ -106,7 +106,7 @@ impl Waits {
         }
         // The word at the address is useful only if it may be a lock word.
         let word = wait.call.and_then(|call| call.lock);
-        let word = word.filter(|word| wait.lock.is_some() || word.shaped_owner().is_some());
+        let word = word.filter(|word| wait.lock.is_some() || word.looks_like_a_lock());
         if let Some(word) = word {
             self.words.push((index, word));
         }

@@ -206,14 +206,10 @@ impl Walk<'_, '_> {
         let by = graph.wait(&last).and_then(|wait| wait.woken_by())?;
         let [own, other] = [thread, by].map(|thread| graph.thread(thread));
         let is_sibling = other.tgid().is_some() && other.tgid() == own.tgid();
-        let intervals = graph.state_intervals(by);
-        let handed =
-            |wait: &StateInterval| self.condition_of(wait).filter(|_| self.is_handed_a_job(wait, thread));
-        // At another address it waited for a lock, though its word did not look like one.
-        let back = (0..=intervals.find(from)).rev().take(MAX_INTERVALS);
-        let idle_at = back.filter_map(|index| intervals.get(index)).find_map(|wait| handed(&wait));
-        let is_idle = |at: u64| idle_at.is_none_or(|idle_at| Call::is_same_condition(idle_at, at));
-        let is_busy = !intervals.overlapping(from, last.to).filter_map(|wait| handed(&wait)).any(is_idle);
+        let is_busy = !graph
+            .state_intervals(by)
+            .overlapping(from, last.to)
+            .any(|wait| self.is_handed_a_job(&wait, thread));
         let is_next = last.to <= to && self.turns_right_behind(request, thread, place, last.to);
         (is_sibling && is_next && is_busy).then(|| {
             let before = self.worked_before(request, thread, by, (from, last.to));

@@ -277,14 +277,14 @@ fn a_thread_that_waited_for_a_lock_is_handed_no_job() {
     let by_v = "2200 loop running noted below 2; 8000 v running noted below 1; ";
     let told = told_with(8300, &locked, &taken, &[]);
     assert!(told.ends_with(by_v), "{told}");
-    // The word was not that of a lock as it was read; only the address differs from the condition's.
-    let mut unread = locked;
-    unread[2] = "2100 c2 v switch idle blocked call=202:0x1008";
-    let told = told_with(8300, &unread, &taken, &[]);
+    // The lock had no owner as its word was read.
+    let mut unowned = locked;
+    unowned[2] = "2100 c2 v switch idle blocked call=202:0x1008 op=0x80 value=2";
+    let told = told_with(8300, &unowned, &taken, &[]);
     assert!(told.ends_with(by_v), "{told}");
     // At its condition, it was handed another job.
-    unread[2] = "2100 c2 v switch idle blocked call=202:0x1004";
-    assert_eq!(told_with(8300, &unread, &taken, &[]), "8300 loop unknown ? of a/a; ");
+    unowned[2] = "2100 c2 v switch idle blocked call=202:0x1004";
+    assert_eq!(told_with(8300, &unowned, &taken, &[]), "8300 loop unknown ? of a/a; ");
 }
 
 #[test]
