@@ -1,5 +1,6 @@
 //! A recording's writer.
 
+mod beside;
 mod budget;
 mod create;
 mod error;

@@ -5,8 +5,9 @@ use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::stream::{StreamFiles, write_all};
-use super::{WriteError, space};
+use super::WriteError;
+use super::beside::Beside;
+use super::stream::StreamFiles;
 use crate::Place;
 use crate::go_traces::MAX_GO_TRACE_BYTES;
 
@@ -15,20 +16,11 @@ const PART_OF_MOST: u64 = 8;
 
 /// Writes a Go program's execution trace, in any thread.
 #[derive(Debug)]
-pub struct GoTraceWriter {
-    file: File,
-    path: PathBuf,
-    bytes: u64,
-    most: u64,
-    files: Arc<StreamFiles>,
-    /// Keeps other recorders from deleting the recording.
-    place: Place,
-}
+pub struct GoTraceWriter(Beside);
 
 impl GoTraceWriter {
     pub(super) fn new(file: File, path: PathBuf, files: Arc<StreamFiles>, place: Place) -> Self {
-        let most = (files.budget.most() / PART_OF_MOST).min(MAX_GO_TRACE_BYTES);
-        Self { file, path, bytes: 0, most, files, place }
+        Self(Beside::new(file, path, files, place, PART_OF_MOST, MAX_GO_TRACE_BYTES))
     }
 
     /// Appends bytes to the trace.
@@ -36,25 +28,17 @@ impl GoTraceWriter {
     /// # Errors
     /// When there is no room ([`WriteError::is_out_of_room`]) or the file cannot be written: a reader leaves out the generation cut there.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        let length = bytes.len() as u64;
-        if self.bytes + length > self.most {
-            return Err(WriteError::GoTraceLimit { limit: self.most });
-        }
-        space(&self.files.kernel, self.place.asked(), &self.files.budget)?;
-        self.files.budget.take(length)?;
-        write_all(&mut self.file, &mut [IoSlice::new(bytes)])
-            .map_err(|error| WriteError::from_io(&self.path, error))?;
-        self.bytes += length;
-        Ok(())
+        let slices = &mut [IoSlice::new(bytes)];
+        self.0.append(slices, bytes.len() as u64, |limit| WriteError::GoTraceLimit { limit })
     }
 
     /// The bytes written.
     pub const fn bytes(&self) -> u64 {
-        self.bytes
+        self.0.bytes()
     }
 
     /// Whether more than three quarters of the trace's room are taken: it should end while its end still has room.
     pub const fn is_nearly_full(&self) -> bool {
-        self.bytes > self.most / 4 * 3
+        self.0.bytes() > self.0.most() / 4 * 3
     }
 }

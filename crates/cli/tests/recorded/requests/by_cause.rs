@@ -5,21 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 
-/// The recording's clock in realtime, ns.
-const REALTIME: u64 = 1_795_229_921_310_000_000;
-
-/// A span in the service `shop`, whose ids are this number.
-fn span(id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
-    json!({
-        "traceId": format!("{id:032x}"),
-        "spanId": format!("{id:016x}"),
-        "name": name,
-        "kind": 2,
-        "startTimeUnixNano": (REALTIME + from).to_string(),
-        "endTimeUnixNano": (REALTIME + to).to_string(),
-        "attributes": [{"key": "wakepath.tid", "value": {"intValue": tid.to_string()}}],
-    })
-}
+use super::peak::{REALTIME, span};
 
 /// `cart` serves 120 requests that run for 100 ns, and, in turn, eight waiting for 4 µs while `pay` holds their lock and
 /// has its own request, and four sleeping for 6 µs. Two have no known thread; the last is from another time.

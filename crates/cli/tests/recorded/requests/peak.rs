@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 
 /// The recording's clock in realtime, ns.
-const REALTIME: u64 = 1_795_229_921_310_000_000;
+pub const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// A span in the service `shop`.
-fn span(id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
+/// A span in the service `shop`, whose ids are this number.
+pub fn span(id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
     json!({
         "traceId": format!("{id:032x}"),
         "spanId": format!("{id:016x}"),
