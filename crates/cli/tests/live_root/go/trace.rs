@@ -1,9 +1,11 @@
 //! Requests served by goroutines, by a program's own execution trace: the same truth as by probes.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use wakepath_harness::live::{Beside, command, document, run, texts};
 
@@ -23,8 +25,8 @@ fn start(folder: &Path, address: &str, processors: &str) -> Beside {
     let mut program = Command::new(folder.join("blocks"));
     program.current_dir(folder).args([&ROUNDS.to_string(), "0", address]).env("GOMAXPROCS", processors);
     let program = Beside(program.spawn().expect("blocks"));
-    while std::net::TcpStream::connect(address).is_err() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    while TcpStream::connect(address).is_err() {
+        std::thread::sleep(Duration::from_millis(5));
     }
     program
 }
@@ -93,6 +95,41 @@ fn on_one_thread() {
 #[test]
 fn on_two_threads_and_without_debug_information() {
     states_and_blockers_are_those_of_the_log(&["-ldflags=-w"], "2");
+}
+
+/// The status with which the program answers a question for its trace.
+fn status(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the program");
+    stream.write_all(b"GET /debug/pprof/trace?seconds=0.01 HTTP/1.0\r\n\r\n").expect("a question");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer).split(' ').nth(1).expect("a status").to_owned()
+}
+
+#[test]
+fn a_killed_recorder_leaves_no_trace_running_in_the_program() {
+    let Some((folder, go)) = go_place("a killed recorder does not slow a Go program down for ever") else {
+        return;
+    };
+    build(&go, &folder, &[]);
+    let address = free();
+    let program = start(&folder, &address, "2");
+    let pid = program.0.id().to_string();
+    let asked = ["record", "--go-trace", &address, "--no-calibration", "-d", "60", "-p", &pid];
+    let mut recorder = Beside(command(&folder, &asked).spawn().expect("wakepath"));
+    let within = |is_so: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(5), "not within 5 s");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // It is made behind the trace's beginning.
+    let file = folder.join("wakepath.rec/go_trace_0");
+    within(&|| file.exists());
+    assert_eq!(status(&address), "500", "a program has a single trace at a time");
+    recorder.0.kill().and_then(|()| recorder.0.wait()).expect("it ran");
+    within(&|| status(&address) == "200");
 }
 
 #[test]
