@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 
-use super::peak::{REALTIME, span};
+use super::peak::span;
 
 /// `cart` serves 120 requests that run for 100 ns, and, in turn, eight waiting for 4 µs while `pay` holds their lock and
 /// has its own request, and four sleeping for 6 µs. Two have no known thread; the last is from another time.
