@@ -95,9 +95,11 @@ questions: program ## plant causes in requests to services of Python, Node, Java
 	@packaging/questions
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	@$(AS_ROOT) target/release/wakepath-truth questions >target/questions.md; code=$$?; \
+	$(AS_ROOT) target/release/wakepath-truth questions chain_express --files >target/question-files.md || code=1; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat lab/questions/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make questions\`."; echo; \
-	  cat target/questions.md; } >lab/results/questions.md; cat target/questions.md; exit $$code
+	  cat target/questions.md; printf '\n## Spans as files\n\n'; cat target/question-files.md; } >lab/results/questions.md; \
+	cat target/questions.md target/question-files.md; exit $$code
 
 .PHONY: cost
 cost: program workloads ## the cost of recording that is printed, beside runs of loads alone and recorded: writes lab/results/cost.md (root)

@@ -506,6 +506,9 @@ pub enum Rule {
     NotedReady,
     /// An event loop turned to the task right behind a wait: the wait's end made the task ready, and explains the time since its turn before.
     NextTurn,
+    /// The event loop asked, in the request's own turn, the thread or connection that ended the loop's wait before the request's next turn: this
+    /// explains the time between.
+    AskedInTurn,
     /// A wait within a client's span is a wait for the called service's request.
     CalledRequest,
     /// Threads had the lock in turn, and a thread took it out of turn: each thread stands for the time until it released the lock.

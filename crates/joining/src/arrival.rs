@@ -14,10 +14,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
+use wakepath_event::Flow;
 use wakepath_spans::{Kind, Language, RequestIndex, WorksFor};
-use wakepath_wait_graph::{Exchange, Graph, ThreadIndex};
+use wakepath_wait_graph::{Exchange, Graph, Question, ThreadIndex};
 
-use crate::connection::{LATE_NS, NEAR_NS, is_called, is_clear};
+use crate::connection::{LATE_NS, NEAR_NS, is_called_on, is_clear};
 use crate::join::Joined;
 use crate::model::JoinedBy;
 use crate::tasks::is_loop_wait;
@@ -54,22 +55,47 @@ const ACCEPTS_NS: u64 = 3_000_000;
 /// The most answers searched behind a time for requests that were open then.
 const MAX_OPEN: usize = 4096;
 
-/// The exchanges on all connections, for many requests' arrival: each answering thread's answers, in time order.
+/// The exchanges on all connections, for many requests' arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
+    /// Each answering thread's answers, in time order.
     by_thread: HashMap<ThreadIndex, Vec<Answered>>,
+    /// Each thread's questions to others, in time order: connections on which it is the caller.
+    questions: HashMap<ThreadIndex, Vec<(Stamp<Reference>, Flow)>>,
 }
 
 impl Exchanges {
     /// All exchanges in a graph.
     fn new(graph: &Graph) -> Self {
         let mut by_thread: HashMap<_, Vec<_>> = HashMap::new();
-        for Exchange { thread, answered, asked, flow, .. } in graph.exchanges().filter(is_called) {
+        for Exchange { thread, answered, asked, flow, opened } in graph.exchanges() {
+            if !is_called_on(&flow, opened) {
+                continue;
+            }
             let port = flow.target.port();
             by_thread.entry(thread).or_default().push(Answered { answered, asked, port });
         }
         by_thread.values_mut().for_each(|all| all.sort_unstable());
-        Self { by_thread }
+        let mut questions: HashMap<_, Vec<_>> = HashMap::new();
+        for Question { thread, at, flow, opened } in graph.questions() {
+            if !is_called_on(&flow, opened) {
+                questions.entry(thread).or_default().push((at, flow));
+            }
+        }
+        questions.values_mut().for_each(|all| all.sort_unstable_by_key(|(at, _)| *at));
+        Self { by_thread, questions }
+    }
+
+    /// The connections on which a thread asked others in this time, the end included.
+    pub(crate) fn asked_on(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = Flow> {
+        let all = self.questions.get(&thread).map_or(&[][..], Vec::as_slice);
+        let rest = &all[all.partition_point(|(at, _)| *at < from)..];
+        rest.iter().take_while(move |(at, _)| *at <= to).map(|(_, flow)| *flow)
     }
 
     /// When a thread sent its answer nearest to `at`, at most `within_ns` away.

@@ -183,11 +183,15 @@ fn ports(recorded: &Recorded) -> BTreeMap<Port, Vec<Exchange>> {
     ports
 }
 
-/// Whether the other end called this one: it opened the connection, as far as that is known, else by the ports.
-pub(crate) fn is_called(exchange: &Exchange) -> bool {
-    let end = Endpoint { protocol: exchange.flow.protocol, address: exchange.flow.target };
-    let by_ports = || Peer { own: exchange.flow.source, end, process: None }.called_us();
-    exchange.opened.map_or_else(by_ports, |end| end == End::Other)
+fn is_called(exchange: &Exchange) -> bool {
+    is_called_on(&exchange.flow, exchange.opened)
+}
+
+/// Whether the other end called the flow's sender: it opened the connection, as far as that is known, else by the ports.
+pub(crate) fn is_called_on(flow: &Flow, opened: Option<End>) -> bool {
+    let end = Endpoint { protocol: flow.protocol, address: flow.target };
+    let by_ports = || Peer { own: flow.source, end, process: None }.called_us();
+    opened.map_or_else(by_ports, |end| end == End::Other)
 }
 
 fn by_answer(exchange: &Exchange) -> (Stamp<Reference>, Stamp<Reference>, ThreadIndex) {

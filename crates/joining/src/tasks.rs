@@ -12,6 +12,7 @@
 //! Programs note the reason ([`Ready`]). Without it, the last wait before the turn ended for the turn if the loop turned to the request right
 //! behind it; else nothing shows the reason, and the time is undecided.
 
+mod asked;
 mod calls;
 mod jobs;
 #[cfg(test)]

@@ -60,6 +60,7 @@ fn every_code_has_its_sentence() {
         Rule::HandedOver,
         Rule::NotedReady,
         Rule::NextTurn,
+        Rule::AskedInTurn,
         Rule::CalledRequest,
         Rule::StolenBefore,
         Rule::LateInterrupt,

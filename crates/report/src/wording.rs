@@ -497,6 +497,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "next_turn",
             "the event loop turned to this work right behind a wait: the wait's end explains the time since the turn before",
         ),
+        Rule::AskedInTurn => (
+            "asked_in_turn",
+            "the request's own turn asked a connection's other end, or a thread in its process: the answer ended the event loop's wait before the next turn",
+        ),
         Rule::CalledRequest => (
             "called_request",
             "a client's span was open all this time: the request waited for the service that it called",

@@ -41,6 +41,19 @@ pub struct Exchange {
     pub thread: ThreadIndex,
 }
 
+/// Data that a thread sent first behind the other end's data, or first of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    /// The connection, as this end sends on it.
+    pub flow: Flow,
+    /// The opening end; `None` if the handshake was not recorded.
+    pub opened: Option<End>,
+    /// The time of the data.
+    pub at: Stamp<Reference>,
+    /// The sender.
+    pub thread: ThreadIndex,
+}
+
 /// The dialogues of all connections, 16 bytes for each change of speaker.
 #[derive(Debug, Default)]
 pub(crate) struct Dialogues {
@@ -163,12 +176,29 @@ impl Dialogues {
         Some(ThreadIndex(turn.sender))
     }
 
-    /// The exchanges on all connections, seen from each end, with an answer sent by a thread.
-    pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
+    /// All directions, by number.
+    fn directions(&self) -> impl Iterator<Item = (&Side, Flow)> {
         let mut flows: Vec<_> = self.by_ends.iter().map(|((_, flow), number)| (*number, *flow)).collect();
         flows.sort_unstable_by_key(|(number, _)| *number);
-        flows.into_iter().flat_map(|(number, flow)| {
-            let side = &self.sides[number as usize];
+        flows.into_iter().map(|(number, flow)| (&self.sides[number as usize], flow))
+    }
+
+    /// Each first data that a thread sent to an end which had spoken before, or had not spoken yet.
+    pub fn questions(&self) -> impl Iterator<Item = Question> {
+        self.directions().flat_map(|(side, flow)| {
+            let own = side.turns.iter().filter(|turn| turn.speaker == End::Own && turn.sender != NOT_KNOWN);
+            own.map(move |turn| Question {
+                flow,
+                opened: side.opened(turn.at).map(|(end, _)| end),
+                at: turn.at,
+                thread: ThreadIndex(turn.sender),
+            })
+        })
+    }
+
+    /// The exchanges on all connections, seen from each end, with an answer sent by a thread.
+    pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
+        self.directions().flat_map(|(side, flow)| {
             side.turns.windows(2).filter_map(move |pair| {
                 let &[asked, answered] = pair else { return None };
                 let opened = side.opened(answered.at);

@@ -11,7 +11,7 @@ use crate::samples::Samples;
 use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Dialogue, Evidence, EvidenceIndex, Exchange, Losses, Occupancy, Sample, StackAt, StateInterval,
+    Counts, Dialogue, Evidence, EvidenceIndex, Exchange, Losses, Occupancy, Question, Sample, StackAt, StateInterval,
     StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
@@ -183,6 +183,11 @@ impl Graph {
     /// order; a connection within a host has both ends' exchanges.
     pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
         self.dialogues.exchanges()
+    }
+
+    /// Each first data that a thread sent to an end which had spoken before, or had not spoken yet: seen from each end, by connection.
+    pub fn questions(&self) -> impl Iterator<Item = Question> {
+        self.dialogues.questions()
     }
 
     /// A thread's samples within a window, in time order.

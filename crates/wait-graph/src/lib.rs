@@ -23,7 +23,7 @@ mod wait;
 
 pub use bookmarks::Bookmarks;
 pub use builder::Builder;
-pub use dialogue::{Dialogue, End, Exchange};
+pub use dialogue::{Dialogue, End, Exchange, Question};
 pub use graph::{Graph, Release};
 pub use losses::Losses;
 pub use occupancy::Occupancy;

@@ -245,7 +245,7 @@ impl Walk<'_, '_> {
     }
 
     /// The other threads in a thread's process.
-    fn siblings(&self, thread: ThreadIndex) -> impl Iterator<Item = ThreadIndex> {
+    pub(super) fn siblings(&self, thread: ThreadIndex) -> impl Iterator<Item = ThreadIndex> {
         let graph = &self.joined.recorded.graph;
         let own = graph.thread(thread).tgid();
         let others = graph.threads().filter(move |(_, other)| own.is_some() && other.tgid() == own);
@@ -264,7 +264,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether the loop's thread ended an interval, a wait for a condition, as it does for a job.
-    fn is_handed_a_job(&self, interval: &StateInterval, thread: ThreadIndex) -> bool {
+    pub(super) fn is_handed_a_job(&self, interval: &StateInterval, thread: ThreadIndex) -> bool {
         let graph = &self.joined.recorded.graph;
         self.condition_of(interval).is_some()
             && graph.wait(interval).and_then(|wait| wait.woken_by()) == Some(thread)
@@ -276,7 +276,7 @@ impl Walk<'_, '_> {
     }
 
     /// The address of an interval's condition.
-    fn condition_of(&self, interval: &StateInterval) -> Option<u64> {
+    pub(super) fn condition_of(&self, interval: &StateInterval) -> Option<u64> {
         let wait = self.joined.recorded.graph.wait(interval).filter(|wait| !is_at_lock(wait))?;
         wait.call?.futex()
     }

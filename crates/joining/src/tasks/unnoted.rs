@@ -105,19 +105,51 @@ impl Walk<'_, '_> {
         };
         match last.filter(is_for_it) {
             Some(_) => self.ended(request, thread, gap, (&waits, &others)),
-            None => self.undecided_but_calls(request, thread, gap),
+            None => match own.and_then(|own| self.asked_waits(thread, own, place.from, &waits)) {
+                Some(asked) => return Some(self.asked(request, thread, place, (&waits, &asked))),
+                None => self.undecided_but_calls(request, thread, gap),
+            },
         }
         self.thread(thread, place.since(since), Some(request));
         Some(())
     }
 
+    /// The time of a request that waited for whom its own stretches asked.
+    fn asked(
+        &mut self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+        place: Place,
+        (waits, asked): (&[StateInterval], &[(usize, usize)]),
+    ) {
+        let mut at = place.from;
+        for &(first, ended) in asked {
+            let [from, to] = [waits[first].from, waits[ended].to].map(|end| end.clamp(at, place.to));
+            self.thread(thread, place.since(at).until(from), Some(request));
+            let gap = place.since(from).until(to);
+            let window = Window { thread, from, to };
+            let graph = &self.joined.recorded.graph;
+            match as_single_wait(graph, window, self.timeouts, self.hand_overs, Rule::AskedInTurn) {
+                Some(path) => self.add(path, gap, Some(request)),
+                None => self.undecided_but_calls(request, thread, gap),
+            }
+            at = to;
+        }
+        self.thread(thread, place.since(at), Some(request));
+    }
+
     /// Whether a thread waited in an event loop last before `at`.
     fn is_loop(&self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
+        self.wait_before(thread, at).is_some_and(|wait| self.is_loop_wait(&wait))
+    }
+
+    /// A thread's last wait before `at`.
+    pub(super) fn wait_before(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StateInterval> {
         let intervals = self.joined.recorded.graph.state_intervals(thread);
-        let Some(last) = intervals.find_before(at) else { return false };
+        let last = intervals.find_before(at)?;
         let mut before =
             (last.saturating_sub(MAX_BEFORE)..=last).rev().filter_map(|place| intervals.get(place));
-        before.find(is_blocked).is_some_and(|wait| self.is_loop_wait(&wait))
+        before.find(is_blocked)
     }
 
     /// For how long a thread ran in this time, ns.

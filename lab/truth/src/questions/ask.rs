@@ -1,6 +1,7 @@
 //! Starts a service's programs, records its requests, and judges the answer to each question.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use wakepath_otlp::{Options, Receiver, Running};
 use wakepath_runner::ended;
 
 use super::head::{Program, Question, Service, Size};
@@ -94,6 +96,9 @@ pub struct Places {
     /// The folder with the services' files.
     #[arg(long, default_value = "lab/questions")]
     pub scripts: PathBuf,
+    /// Spans come by a file of OTLP, as a collector writes it, and not through the recorder.
+    #[arg(long)]
+    pub files: bool,
     /// The folder with the packages fetched by `packaging/questions`.
     #[arg(long, default_value = "target/questions")]
     pub packages: PathBuf,
@@ -142,6 +147,7 @@ fn requests_in(sent: &[Sent], question: usize) -> Vec<Sent> {
 /// The files of a run.
 const LOG: &str = "sent.json";
 const RECORDING: &str = "recording";
+const SPANS: &str = "spans.otlp";
 
 fn record(places: &Places, service: &Service, mode: Mode, folder: &Path) -> Result<()> {
     make_empty(folder)?;
@@ -151,31 +157,50 @@ fn record(places: &Places, service: &Service, mode: Mode, folder: &Path) -> Resu
     if let Some(program) = service.programs.iter().find(missing) {
         bail!("packaging/questions did not fetch what {} needs", program.runtime);
     }
+    let spans = places.files.then(|| receive(&folder.join(SPANS))).transpose()?;
     // The others first: the service that is asked may need them as it starts.
     let started = service.programs.iter().rev();
     let _running = started.map(|program| start(places, program, mode, folder)).collect::<Result<Vec<_>>>()?;
     // The work that a program does once is no part of a question.
     send_all(service, 0).context("before the recording")?;
     let mut command = Command::new(&places.wakepath);
-    command.args(["record", "--otlp", "-a", "-o"]).arg(folder.join(RECORDING));
+    command.args(["record", "-a", "-o"]).arg(folder.join(RECORDING));
+    if spans.is_none() {
+        command.arg("--otlp");
+    }
     if mode == Mode::PlugIn {
         command.args(&service.record);
     }
     let out = File::create(folder.join("record.log"))?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-    let mut recorder = Running(command.spawn().context("cannot start the recorder")?);
+    let mut recorder = Started(command.spawn().context("cannot start the recorder")?);
     let sent = send(service);
     Command::new("kill").args(["-s", "INT", &recorder.0.id().to_string()]).status()?;
     let status = ended(&mut recorder.0, TIMEOUT)?.context("the recorder did not end")?;
     ensure!(status.success(), "the recorder ended with {status}: see its log");
+    if let Some(spans) = spans {
+        let received = spans.stop();
+        ensure!(received.why_unwritten.is_none(), "spans were not written: {:?}", received.why_unwritten);
+    }
     serde_json::to_writer(File::create(folder.join(LOG))?, &sent?)?;
     Ok(())
 }
 
-/// A running program and its processes; they end when this is dropped.
-struct Running(Child);
+/// Receives spans into a file: each message behind its length, as the file exporter of the OpenTelemetry Collector writes protobuf.
+fn receive(file: &Path) -> Result<Running> {
+    let mut file = File::create(file)?;
+    let write = move |message: &[u8]| {
+        let length = u32::try_from(message.len()).map_err(|error| error.to_string())?;
+        let whole = [&length.to_be_bytes()[..], message].concat();
+        file.write_all(&whole).map_err(|error| error.to_string())
+    };
+    Ok(Receiver::open(Options::default())?.start(Box::new(write))?)
+}
 
-impl Drop for Running {
+/// A running program and its processes; they end when this is dropped.
+struct Started(Child);
+
+impl Drop for Started {
     fn drop(&mut self) {
         let group = format!("-{}", self.0.id());
         for signal in ["TERM", "KILL"] {
@@ -185,7 +210,7 @@ impl Drop for Running {
     }
 }
 
-fn start(places: &Places, program: &Program, mode: Mode, folder: &Path) -> Result<Running> {
+fn start(places: &Places, program: &Program, mode: Mode, folder: &Path) -> Result<Started> {
     let address = ("127.0.0.1", program.port);
     ensure!(TcpStream::connect(address).is_err(), "port {} is in use", program.port);
     let log = File::create(folder.join(format!("{}.log", program.service)))?;
@@ -193,7 +218,7 @@ fn start(places: &Places, program: &Program, mode: Mode, folder: &Path) -> Resul
     command.args([program.runtime.as_str(), &program.service, if mode == Mode::PlugIn { "1" } else { "0" }]);
     command.args(&program.command).env("QUESTIONS", places.packages.canonicalize()?);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-    let mut running = Running(command.spawn().context("cannot start `lab/questions/start`")?);
+    let mut running = Started(command.spawn().context("cannot start `lab/questions/start`")?);
     let began = Instant::now();
     while TcpStream::connect(address).is_err() {
         ensure!(running.0.try_wait()?.is_none(), "`{}` ended: see its log", program.service);
@@ -271,6 +296,10 @@ fn answer(places: &Places, trace_id: &str, folder: &Path, name: &str) -> Result<
         let file = folder.join(format!("{name}.{ending}"));
         let mut command = Command::new(&places.wakepath);
         command.arg("requests").arg(folder.join(RECORDING));
+        let spans = folder.join(SPANS);
+        if spans.exists() {
+            command.arg(spans);
+        }
         command.args(["--request", trace_id]).args(more).stdout(File::create(&file)?);
         succeed(&mut command, &folder.join(format!("{name}.log")), TIMEOUT)?;
         Ok(String::from_utf8_lossy(&fs::read(&file)?).into_owned())

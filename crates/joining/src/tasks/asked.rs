@@ -1,0 +1,156 @@
+//! Whom a request asked in an event loop whose turns nobody noted: another end of a connection, or a thread in a pool.
+//!
+//! ```text
+//! loop      a...|b|....|a       `a`: a stretch in which only this request's data came, and the loop sent a question, or woke an idle thread
+//! asked     .ttttttttttt.       the answer, or the thread's wake-up, ends a wait of the loop: the stretch behind is the request's too
+//! path      atttttttttttta      what others did meanwhile explains nothing
+//! ```
+//!
+//! So both ends show it: the request's stretch asked, and the request's answer comes in the stretch that the asked one's answer began. If a stretch
+//! between is missing, nothing is decided: the request may have waited for something else by then.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Call, Flow};
+use wakepath_wait_graph::{Evidence, Occupant, StateInterval, ThreadIndex, Waker};
+
+use super::Walk;
+use crate::arrival::Answered;
+
+/// The most waits of a loop in a request searched for the answers to its questions.
+const MAX_WAITS: usize = 4096;
+
+/// The most that a request asked at a time.
+const MAX_ASKED: usize = 64;
+
+/// A loop's time for a request between two waits.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    thread: ThreadIndex,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+}
+
+/// Whom a stretch asked.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// The number of waits before the stretch.
+    stretch: usize,
+    whom: Whom,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Whom {
+    /// The other end of this connection, as the loop sends on it.
+    End(Flow),
+    /// A thread, idle until then at this condition; a new thread was at none.
+    Thread(ThreadIndex, Option<u64>),
+}
+
+impl Walk<'_, '_> {
+    /// The waits for whom a request asked, up to its answer's stretch: each with the index of the wait behind the stretch that asked, and of the wait
+    /// that the answer ended. `None` unless they explain all of the time.
+    pub(super) fn asked_waits(
+        &self,
+        thread: ThreadIndex,
+        own: Answered,
+        began: Stamp<Reference>,
+        waits: &[StateInterval],
+    ) -> Option<Vec<(usize, usize)>> {
+        let (first, last) = (waits.first()?, waits.last()?);
+        let taken_up = self.taken_up(thread, own, began)?;
+        let others = self.joined.exchanges().others(thread, Some(own), taken_up, last.to);
+        let stretch = Stretch { thread, from: taken_up, to: first.from };
+        let mut asked = self.asked_in(stretch, 0, &others);
+        let mut stretches = Vec::new();
+        for (place, wait) in waits.iter().enumerate().take(MAX_WAITS) {
+            let by = asked.iter().rev().find(|one| self.has_ended(thread, one, waits, wait));
+            let by = by.map(|one| one.stretch);
+            stretches.push(by);
+            if let (Some(_), Some(next)) = (by, waits.get(place + 1)) {
+                let stretch = Stretch { thread, from: wait.to, to: next.from };
+                asked.extend(self.asked_in(stretch, place + 1, &others));
+                let too_many = asked.len().saturating_sub(MAX_ASKED);
+                asked.drain(..too_many);
+            }
+        }
+        // Back from the answer: only what made its stretch ready explains the time before.
+        let (mut explained, mut at) = (Vec::new(), waits.len());
+        while let Some(ended) = at.checked_sub(1) {
+            let by = (*stretches.get(ended)?)?;
+            explained.push((by, ended));
+            at = by;
+        }
+        explained.reverse();
+        Some(explained)
+    }
+
+    /// The end of the wait before a request, if its data ended this wait, or came behind: it was taken up at once.
+    fn taken_up(
+        &self,
+        thread: ThreadIndex,
+        own: Answered,
+        began: Stamp<Reference>,
+    ) -> Option<Stamp<Reference>> {
+        let before = self.wait_before(thread, began)?;
+        (before.from < own.asked && before.to <= began).then_some(before.to)
+    }
+
+    /// Whom the loop asked in a stretch; nobody if another request's data came in it, or its answer went out.
+    fn asked_in(&self, stretch: Stretch, number: usize, others: &[Answered]) -> Vec<Asked> {
+        let Stretch { thread, from, to } = stretch;
+        let is_within = |at: Stamp<Reference>| from <= at && at <= to;
+        if others.iter().any(|other| is_within(other.asked) || is_within(other.answered)) {
+            return Vec::new();
+        }
+        let ends = self.joined.exchanges().asked_on(thread, from, to).map(Whom::End);
+        let threads = self.siblings(thread).filter_map(|by| self.handed(by, stretch));
+        ends.chain(threads).take(MAX_ASKED).map(|whom| Asked { stretch: number, whom }).collect()
+    }
+
+    /// A thread that the loop woke in a stretch, or made.
+    fn handed(&self, by: ThreadIndex, Stretch { thread, from, to }: Stretch) -> Option<Whom> {
+        let graph = &self.joined.recorded.graph;
+        let intervals = graph.state_intervals(by);
+        let is_new = || {
+            let born = intervals.get(0).is_some_and(|first| from <= first.from && first.from <= to);
+            born && graph.thread(by).forker() == Some(Occupant::Thread(thread))
+        };
+        let was_idle = |wait: &StateInterval| {
+            wait.from < from && from <= wait.to && wait.to <= to && self.is_handed_a_job(wait, thread)
+        };
+        let idle = intervals.overlapping(from, to).find(was_idle);
+        match idle {
+            Some(idle) => Some(Whom::Thread(by, self.condition_of(&idle))),
+            None => is_new().then_some(Whom::Thread(by, None)),
+        }
+    }
+
+    /// Whether the asked one ended a wait of the loop.
+    fn has_ended(
+        &self,
+        thread: ThreadIndex,
+        asked: &Asked,
+        waits: &[StateInterval],
+        wait: &StateInterval,
+    ) -> bool {
+        let graph = &self.joined.recorded.graph;
+        let Some(ended) = graph.wait(wait) else { return false };
+        match asked.whom {
+            Whom::End(flow) => {
+                let Waker::Woken(woken) = ended.end else { return false };
+                let Some(Evidence::Packet(packet)) = graph.evidence(woken.evidence) else { return false };
+                packet.alone && graph.flow(packet.flow).is_some_and(|back| back.reversed() == flow)
+            }
+            Whom::Thread(by, at) => {
+                // The loop may have handed it another job since.
+                let since = waits.get(asked.stretch).map_or(wait.from, |next| next.from);
+                let is_other_job = |idle: &StateInterval| {
+                    let same = self.condition_of(idle).zip(at).is_none_or(|(it, at)| Call::is_same_condition(it, at));
+                    idle.to > since && idle.to <= wait.to && same && self.is_handed_a_job(idle, thread)
+                };
+                ended.woken_by() == Some(by)
+                    && !graph.state_intervals(by).overlapping(since, wait.to).any(|idle| is_other_job(&idle))
+            }
+        }
+    }
+}
