@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The target threads' failed system calls, only with `--failed-calls`: this tracepoint puts every thread on the machine on the
- * kernel's slow path for system calls.
+ * The target threads' failed system calls, only with `--failed-calls`: the tracepoint at system calls' ends puts every thread on the
+ * machine on the kernel's slow path for them. Refused file locks are known without it: other tracepoints fire for locks alone.
  *
  * 1. Other threads return at once, and so does a 32-bit call.
  * 2. The last failed call is kept in the thread's storage, with its object. failed.bpf.h records it at the next sleep.
@@ -372,6 +372,53 @@ static __always_inline void count_failure(struct failures *kept, __u32 call, __u
 	spin->count++;
 }
 
+static __always_inline bool is_lock_call(__u32 call, __u32 operation)
+{
+	return call == SYS_flock || (call == SYS_fcntl && is_set_lock(operation));
+}
+
+/*
+ * A try for a file lock, `lock`. A refused lock is forgotten once the thread has the same bytes; SQLite locks and unlocks others between its
+ * tries.
+ */
+static __always_inline int lock_tried(struct inode *inode, __u64 lock, int result)
+{
+	TIME_RARE;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	bool is_refused = result == -EAGAIN;
+	__u32 number = regs->orig_ax;
+	struct lock_read asked = {};
+	struct failures *kept;
+	__u64 had;
+
+	/* A file's end lets its locks go, in any call. */
+	if (is_32_bit(task) || !is_lock_call(number, operation_of(regs, number)))
+		return 0;
+	kept = bpf_task_storage_get(&failures, task, NULL, is_refused ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+	if (!kept)
+		return 0;
+	kept->is_seen = 1;
+	read_lock(&asked, lock);
+	if (!is_refused) {
+		if (kept->rank == RANK_TRY && is_lock_call(kept->last.call, kept->last.operation) && !result &&
+		    asked.type != F_UNLCK && kept->inode == (__u64)inode && kept->from == asked.range.from &&
+		    kept->to == asked.range.to)
+			kept->rank = RANK_NONE;
+		return 0;
+	}
+	had = kept->rank ? kept->content : 0;
+	kept->refused = bpf_ktime_get_ns();
+	kept->inode = (__u64)inode;
+	kept->from = asked.range.from;
+	kept->to = asked.range.to;
+	if (!keep(kept, number, operation_of(regs, number), EAGAIN, RANK_TRY))
+		return 0;
+	read_file(&kept->last, task, regs->di, regs->dx);
+	count_try(kept, had);
+	return 0;
+}
+
 static __always_inline int call_returned(struct pt_regs *regs, long result)
 {
 	TIME_RARE;
@@ -387,6 +434,14 @@ static __always_inline int call_returned(struct pt_regs *regs, long result)
 	kept = bpf_task_storage_get(&failures, task, NULL, is_try ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	if (!kept)
 		return 0;
+	if (kept->is_seen && is_lock_call(number, operation_of(regs, number))) {
+		kept->is_seen = 0;
+		if (is_error)
+			count_failure(kept, number, error, task->pid);
+		else
+			kept->last.later++;
+		return 0;
+	}
 	/* With a time-out of 0, or with a ready descriptor, such a call is like any other. */
 	if (kept->is_asleep && has_timeout(regs)) {
 		kept->is_asleep = 0;
@@ -431,6 +486,18 @@ int BPF_PROG(failed_call, struct pt_regs *regs, long result)
 	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
 		return 0;
 	return call_returned(regs, result);
+}
+
+SEC("tp_btf/posix_lock_inode")
+int BPF_PROG(refused_bytes, struct inode *inode, void *lock, int result)
+{
+	return lock_tried(inode, (__u64)lock, result);
+}
+
+SEC("tp_btf/flock_lock_inode")
+int BPF_PROG(refused_file, struct inode *inode, void *lock, int result)
+{
+	return lock_tried(inode, (__u64)lock, result);
 }
 
 SEC("tp_btf/sched_process_exit")

@@ -3,6 +3,9 @@
  * Each thread's last failed call, kept in the thread's storage by failed.bpf.c. It is recorded where a call with a time-out takes the
  * thread off its CPU: a sleep between two tries has no cause, the failed try has. It is also recorded where the thread waits for
  * a child: a script sleeps in another process. And where a process ends in vain after a try: a script tries in another process.
+ *
+ * Without `--failed-calls` only refused file locks are kept, for all threads: nothing counts their other calls, so that a try counts for the
+ * first sleep behind it, soon behind it.
  */
 #ifndef WAKEPATH_FAILED_H
 #define WAKEPATH_FAILED_H
@@ -11,9 +14,13 @@
 #include "current.bpf.h"
 
 __weak const volatile bool record_failed_calls = false;
+__weak const volatile bool keep_refused_locks = false;
 
 /* A failure behind which more calls returned is not taken for a sleep's reason. */
 #define MAX_LATER 32
+
+/* Behind a refused lock, a program may print and count before it sleeps. */
+#define REFUSED_NS 10000000
 
 #define SPINS 4
 
@@ -42,6 +49,12 @@ struct failures {
 	struct wp_failed_call last; /* without its header */
 	__u32 rank; /* last's, enum rank */
 	__u32 is_asleep; /* it left its CPU in a call with a time-out, which has not returned */
+	__u32 is_seen; /* lock_tried saw the present call */
+	__u32 spare;
+	__u64 refused; /* ns: when a lock was refused */
+	__u64 inode; /* the refused lock's file, and bytes */
+	__s64 from;
+	__s64 to;
 	__u64 content; /* last's: a hash */
 	struct connecting connecting;
 	struct failing spins[SPINS];
@@ -107,13 +120,23 @@ static __always_inline bool sleeps_behind(struct failures *kept, struct task_str
 	return kept->last.later <= MAX_LATER;
 }
 
+/* Whether a thread's calls are counted behind a failure. */
+static __always_inline bool counts_calls(const struct task_struct *task)
+{
+	return record_failed_calls && is_followed(task->tgid);
+}
+
 /* Directly before the switch-out's record, with its stamp. */
 static __always_inline void write_failed_call(struct wp_ring *ring, struct task_struct *prev, unsigned int state, __u64 now)
 {
 	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
 	struct wp_failed_call *r;
+	bool is_counted;
 
 	if (!kept || !kept->rank || is_32_bit(prev))
+		return;
+	is_counted = counts_calls(prev);
+	if (!is_counted && now - kept->refused > REFUSED_NS)
 		return;
 	if (!(state & TASK_DEAD ? ends_in_vain(kept, prev) : sleeps_behind(kept, prev)))
 		return;
@@ -127,6 +150,8 @@ static __always_inline void write_failed_call(struct wp_ring *ring, struct task_
 	r->h.context = WP_CTX_TASK;
 	r->h.tid = prev->pid;
 	ring_commit(ring, sizeof(*r));
+	if (!is_counted && kept->is_asleep)
+		kept->is_asleep = kept->rank = RANK_NONE;
 }
 
 #endif

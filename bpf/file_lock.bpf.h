@@ -14,7 +14,7 @@
 #include <bpf/bpf_helpers.h>
 
 enum { F_SETLK = 6, F_OFD_SETLK = 37 };
-enum { F_RDLCK = 0, F_WRLCK = 1 };
+enum { F_RDLCK = 0, F_WRLCK = 1, F_UNLCK = 2 };
 enum { LOCK_SH = 1 };
 
 #define MAX_LOCKS 16
@@ -41,13 +41,36 @@ static __always_inline bool is_set_lock(__u32 command)
 	return command == F_SETLK || command == F_OFD_SETLK;
 }
 
+/* A lock of the kernel's. */
+struct lock_read {
+	struct lock_range range;
+	__u32 type;
+	__s32 pid;
+};
+
+static __always_inline void read_lock(struct lock_read *read, __u64 address)
+{
+	if (!bpf_core_type_exists(struct file_lock_core)) {
+		struct file_lock___flat *lock = (void *)address;
+
+		read->pid = BPF_CORE_READ(lock, fl_pid);
+		read->type = BPF_CORE_READ(lock, fl_type);
+		read->range.from = BPF_CORE_READ(lock, fl_start);
+		read->range.to = BPF_CORE_READ(lock, fl_end);
+	} else {
+		struct file_lock *lock = (void *)address;
+
+		read->pid = BPF_CORE_READ(lock, c.flc_pid);
+		read->type = BPF_CORE_READ(lock, c.flc_type);
+		read->range.from = BPF_CORE_READ(lock, fl_start);
+		read->range.to = BPF_CORE_READ(lock, fl_end);
+	}
+}
+
 static __noinline __u32 lock_holder(__u64 head, __u32 own, const struct lock_range *asked)
 {
 	bool is_flat = !bpf_core_type_exists(struct file_lock_core);
 	__u64 at = 0, list = 0;
-	__s64 from = 0, to = 0;
-	__u8 type = 0;
-	__s32 pid = 0;
 
 	if (!asked)
 		return 0;
@@ -57,26 +80,14 @@ static __noinline __u32 lock_holder(__u64 head, __u32 own, const struct lock_ran
 		list = bpf_core_field_offset(struct file_lock___flat, fl_list);
 	bpf_probe_read_kernel(&at, sizeof(at), (void *)head);
 	for (int i = 0; i < MAX_LOCKS; i++) {
+		struct lock_read lock = {};
+
 		if (!at || at == head)
 			return 0;
-		if (is_flat) {
-			struct file_lock___flat *lock = (void *)(at - list);
-
-			pid = BPF_CORE_READ(lock, fl_pid);
-			type = BPF_CORE_READ(lock, fl_type);
-			from = BPF_CORE_READ(lock, fl_start);
-			to = BPF_CORE_READ(lock, fl_end);
-		} else {
-			struct file_lock *lock = (void *)(at - list);
-
-			pid = BPF_CORE_READ(lock, c.flc_pid);
-			type = BPF_CORE_READ(lock, c.flc_type);
-			from = BPF_CORE_READ(lock, fl_start);
-			to = BPF_CORE_READ(lock, fl_end);
-		}
-		if (pid > 0 && pid != (__s32)own && from <= asked->to && to >= asked->from &&
-		    !(asked->is_read && type == F_RDLCK))
-			return pid;
+		read_lock(&lock, at - list);
+		if (lock.pid > 0 && lock.pid != (__s32)own && lock.range.from <= asked->to && lock.range.to >= asked->from &&
+		    !(asked->is_read && lock.type == F_RDLCK))
+			return lock.pid;
 		if (bpf_probe_read_kernel(&at, sizeof(at), (void *)at))
 			return 0;
 	}

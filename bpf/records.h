@@ -569,7 +569,7 @@ enum wp_object_kind {
 /*
  * Directly before a switch-out by header.tid in a call with a time-out, or in a wait for a child, or as its process ends with a
  * status other than 0, with the same stamp: the thread's last failed call since a time-out ended a wait; at the end, only a try for
- * a lock, a connection or a process. Only with `--failed-calls`.
+ * a lock, a connection or a process. Without `--failed-calls` only a refused file lock, less than 10 ms before.
  */
 struct wp_failed_call {
 	struct wp_header h;

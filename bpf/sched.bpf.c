@@ -158,7 +158,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	look_whether_stolen(ring, now, prev->pid);
 	tell_context(now);
-	if (record_failed_calls && !preempt && prev_state)
+	if ((record_failed_calls || keep_refused_locks) && !preempt && prev_state)
 		write_failed_call(ring, prev, prev_state, now);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r) {

@@ -52,6 +52,9 @@ pub struct Missing {
     pub consequence: &'static str,
 }
 
+/// The programs that keep refused file locks in threads' storage.
+const REFUSED_LOCKS: [&str; 2] = ["refused_bytes", "refused_file"];
+
 /// The consequence if `program` cannot run.
 fn consequence(program: &str) -> &'static str {
     match program {
@@ -77,6 +80,7 @@ fn consequence(program: &str) -> &'static str {
         "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
         "failed_call" | "failed_exit" => "the calls that fail before sleeps are not known",
+        "refused_bytes" | "refused_file" => "refused file locks are known only with --failed-calls",
         _ => "wake-ups from interrupts cannot name the interrupt",
     }
 }
@@ -151,6 +155,8 @@ impl<'obj> Programs<'obj> {
         let (mut open, _types) = relocation::open(builder, &kernel, skeleton::RELOCATED, storage)?;
 
         let mut missing = Vec::new();
+        // Kernels before 5.11 have no storage in threads.
+        let has_storage = has_helper(&kernel, "BPF_FUNC_task_storage_get");
         let go_way = if options.single_probes { Way::PerfEvents } else { Way::of(&kernel) };
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -158,7 +164,8 @@ impl<'obj> Programs<'obj> {
             if goroutines::is_program(&name) && go_way == Way::Links {
                 program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
             }
-            let there = has_target(&kernel, &section);
+            let there = has_target(&kernel, &section)
+                && (has_storage || !REFUSED_LOCKS.contains(&name.as_str()));
             let stands_for = STAND_INS.iter().find(|(place, _)| *place == name);
             let wanted = is_wanted(&name, options, goroutines_wanted)
                 && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));
@@ -188,6 +195,7 @@ impl<'obj> Programs<'obj> {
         rodata.steal_behind_run_queue = steal::offset_from_run_queue(&kernel).unwrap_or(0);
         rodata.record_calls = options.calls;
         rodata.record_failed_calls = options.failed_calls;
+        rodata.keep_refused_locks = has_storage;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
         let (unwinds, not_unwound) = unwinding(options, has_helper(&kernel, "BPF_FUNC_loop"));
@@ -208,8 +216,7 @@ impl<'obj> Programs<'obj> {
             maps.unwind_rules.set_max_entries(wakepath_unwind::RULE_SETS as u32).map_err(load_error)?;
             maps.stack_copies.set_max_entries(COPY_BYTES).map_err(load_error)?;
         }
-        // Kernels before 5.11 have no storage in threads.
-        maps.failures.set_autocreate(options.failed_calls).map_err(load_error)?;
+        maps.failures.set_autocreate(has_storage || options.failed_calls).map_err(load_error)?;
         maps.path_rooms.set_autocreate(options.failed_calls).map_err(load_error)?;
         maps.current_places.set_max_entries(cpus as u32).map_err(load_error)?;
         maps.life.set_max_entries(options.life_bytes as u32).map_err(load_error)?;

@@ -231,7 +231,7 @@ impl PathAnswer<'_> {
         Some(NextQuestion { algorithm: self.path.algorithm, thread })
     }
 
-    /// Whether the largest row is sleep between tries whose failures a recorder could have recorded: at least 3 sleeps, in a
+    /// Whether the largest row is sleep between tries whose failures a recorder could have recorded: at least 3 sleeps, no known reason, in a
     /// recording by wakepath without `--failed-calls`, of a command, a thread or a request's thread.
     pub fn lacks_failed_calls(&self) -> bool {
         const MIN_SLEEPS: u64 = 3;
@@ -247,6 +247,7 @@ impl PathAnswer<'_> {
         let recorder = self.recorded.format.as_ref().filter(|_| self.recorded.tracer.is_none());
         is_asked
             && row.waits() >= MIN_SLEEPS
+            && row.polling.is_empty()
             && recorder.is_some_and(|format| !records_failed_calls(&format.options))
     }
 

@@ -100,7 +100,7 @@ pub enum EventKind {
     /// later attribute counts.
     ThreadAttribute(ThreadAttribute),
     /// Directly before a switch-out by [`Event::current`] in a call with a time-out, at the same time: its last failed call since a time-out ended
-    /// a wait. Only from a recorder asked for failed calls.
+    /// a wait. From a recorder not asked for failed calls, only a refused file lock.
     FailedCall(Box<FailedCall>),
     /// [`Event::current`] made calls, and they failed in quick succession.
     Spin(Spin),

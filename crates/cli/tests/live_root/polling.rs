@@ -17,7 +17,11 @@ struct Polled {
 
 /// Records the program in this mode.
 fn polled(folder: &Path, mode: &str) -> Polled {
-    let (printed, _) = record(folder, &["--failed-calls", "--", "./tries", mode], 0);
+    polled_with(folder, &["--failed-calls"], mode)
+}
+
+fn polled_with(folder: &Path, options: &[&str], mode: &str) -> Polled {
+    let (printed, _) = record(folder, &[options, &["--", "./tries", mode]].concat(), 0);
     let document = path(folder);
     let rows = list(&document["rows"]).iter();
     let row = rows.clone().find(|row| row["code"] == "timer").unwrap_or_else(|| panic!("{mode}: {document}"));
@@ -131,6 +135,41 @@ fn a_lock_s_holder_is_the_process_whose_lock_is_in_the_way() {
         );
         assert_eq!(failure["object"], json!({"type": "file", "name": "lock"}), "{mode}");
         assert_eq!(failure["held_by"], json!([found.numbers[0]]), "{mode}: {failure}");
+    }
+}
+
+#[test]
+fn a_refused_lock_is_the_reason_of_sleep_without_an_option() {
+    let Some(folder) = tries("a refused file lock is known without --failed-calls") else { return };
+    for (options, mode, call) in [
+        (&[][..], "lock", "fcntl"),
+        (&[], "near-lock", "fcntl"),
+        (&[], "flock", "flock"),
+        (&[], "lock-around", "fcntl"),
+        (&["--failed-calls"], "lock-around", "fcntl"),
+        (&["--failed-calls"], "late-lock", "fcntl"),
+    ] {
+        let found = polled_with(&folder, options, mode);
+        let [failure] = &found.failures[..] else { panic!("{mode}: {}", found.row) };
+        is_before_nearly_all(mode, &found, failure);
+        assert_eq!((&failure["call"], &failure["error"]), (&json!(call), &json!("EAGAIN")), "{mode}");
+        assert_eq!(failure["tries"], failure["sleeps"], "{mode}: {failure}");
+        assert_eq!(failure["object"], json!({"type": "file", "name": "lock"}), "{mode}");
+        assert_eq!(failure["held_by"], json!([found.numbers[0]]), "{mode}: {failure}");
+        let headline = found.document["headline"]["text"].as_str().expect("a sentence");
+        assert!(headline.contains("polling for the lock lock"), "{mode}: {headline}");
+        assert_eq!(found.document["next"][1], "path", "{mode}: the option would say no more");
+    }
+    // It has the lock; it came too long before, for all that is known; it counts for one sleep.
+    for (options, mode) in [
+        (&[][..], "twin-lock"),
+        (&[], "twin-got"),
+        (&["--failed-calls"], "twin-got"),
+        (&[], "late-lock"),
+        (&[], "twin-once-refused"),
+    ] {
+        let found = polled_with(&folder, options, mode);
+        assert_eq!(found.failures, [Value::Null; 0], "{mode}");
     }
 }
 

@@ -54,6 +54,24 @@ static void hold_read(void) { if (range(lock_file(), F_RDLCK, 0, 10)) exit(9); }
 static void hold_next(void) { if (range(lock_file(), F_WRLCK, 10, 10)) exit(9); }
 static void hold_flock(void) { if (flock(lock_file(), LOCK_EX)) exit(9); }
 
+/* Of two open files' locks, one is in the other's way in the same process too. */
+static void one_more_try(int file, short type)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
+	fcntl(file, F_OFD_SETLK, &lock);
+}
+
+static void compute_20_ms(void)
+{
+	struct timespec now, end;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	for (end.tv_nsec += 20000000;;) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if ((now.tv_sec - end.tv_sec) * 1000000000l + now.tv_nsec >= end.tv_nsec)
+			return;
+	}
+}
+
 static int try_to_connect(int port, int flags)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
@@ -114,6 +132,9 @@ int main(int count, char **words)
 	strcpy(long_path + 208, "/the/end");
 	close(open("there", O_CREAT | O_WRONLY, 0600));
 	file = lock_file();
+	int second = lock_file();
+	if (is(mode, "lock-around") || is(mode, "late-lock") || is(mode, "twin-once-refused"))
+		other = holder(hold_near);
 	if (is(mode, "lock") || is(mode, "lock-then-prints"))
 		other = holder(hold_all);
 	if (is(mode, "near-lock")) {
@@ -178,6 +199,24 @@ int main(int count, char **words)
 			range(file, F_RDLCK, 0, 20);
 		if (is(mode, "twin-read-lock"))
 			range(file, F_RDLCK, 0, 10);
+		if (is(mode, "lock-around") || is(mode, "late-lock"))
+			range(file, F_WRLCK, 0, 10);
+		if (is(mode, "lock-around")) {
+			/* As SQLite does between its tries. */
+			range(file, F_RDLCK, 200, 10);
+			range(file, F_UNLCK, 0, 0);
+		}
+		if (is(mode, "late-lock"))
+			compute_20_ms();
+		if (is(mode, "twin-once-refused") && !i)
+			range(file, F_WRLCK, 0, 10);
+		if (is(mode, "twin-got")) {
+			one_more_try(file, F_WRLCK);
+			one_more_try(second, F_WRLCK); /* refused */
+			one_more_try(file, F_UNLCK);
+			one_more_try(second, F_WRLCK);
+			one_more_try(second, F_UNLCK);
+		}
 		if (is(mode, "flock"))
 			flock(file, LOCK_EX | LOCK_NB);
 		if (is(mode, "alive"))
