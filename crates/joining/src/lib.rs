@@ -3,7 +3,7 @@
 //! [`join`] reads all facts about spans' threads: their hosts and clocks ([`Places`]), the contexts published by threads
 //! ([`Contexts`]), the goroutines in which spans began ([`SpanGoroutines`]), and connections ([`Connections`]). A path then leads through
 //! requests: [`task_path`] follows a request's turns in an event loop, [`InServices`] knows the handed-over work, and [`Joined::blame`] the
-//! requests that blocked the path's own request. [`Joined::arrival`] is when its data came, before its span.
+//! requests that blocked the path's own request; [`Joined::perhaps_blocked_by`] is for undecided time. [`Joined::arrival`] is when its data came, before its span.
 //!
 //! It makes no text, and opens no file.
 
@@ -17,6 +17,7 @@ mod contexts;
 mod facts;
 mod hand_over;
 mod join;
+mod meanwhile;
 mod model;
 mod noted;
 mod operations;

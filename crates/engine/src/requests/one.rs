@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use wakepath_critical_path::{Algorithm, Cause, HandOvers, Timeouts, WaitId, Window};
+use wakepath_critical_path::{Algorithm, Cause, HandOvers, Segment, Timeouts, WaitId, Window};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_joining::{Arrival, Blame, InLoop, path_handed_over, task_path};
 use wakepath_spans::{Language, OperationIndex, RequestIndex, SpanIndex, span_path};
@@ -58,6 +58,8 @@ pub struct RequestPath<'r> {
     pub blocked_by: Vec<BlockedBy>,
     /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
+    /// The requests which may have blocked it where nothing shows for what it waited in its event loop, each with the longest possible time, ns.
+    pub perhaps_blocked_by: Vec<(RequestIndex, u64)>,
     /// Its called requests for which it waited, each behind its caller.
     pub called: Vec<CalledRequest>,
     /// The goroutine's facts, for a goroutine's path.
@@ -80,7 +82,18 @@ impl<'r> RequestPath<'r> {
         let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
         let called = joined.called(request, &answer.path);
         let disk = joined.disk(request);
-        Self { answer, pieces, blocked_by, blocked_by_missing, called, goroutine, states, disk }
+        let perhaps_blocked_by = Vec::new();
+        Self {
+            answer,
+            pieces,
+            blocked_by,
+            blocked_by_missing,
+            perhaps_blocked_by,
+            called,
+            goroutine,
+            states,
+            disk,
+        }
     }
 
     /// The number and the time, ns, on the path: garbage collections at a blocking request's call.
@@ -113,11 +126,26 @@ impl<'r> RequestPath<'r> {
         most.max_by_key(|one| (one.depth, one.total_ns))
     }
 
+    /// The segments in which its event loop waited, and nothing shows for what.
+    fn undecided_in_loop(&self) -> impl Iterator<Item = &Segment> {
+        self.answer.path.segments.iter().filter(|segment| matches!(segment.cause, Cause::LoopEvent))
+    }
+
     /// The time in which its event loop waited, and nothing shows for what, ns.
     pub fn undecided_in_loop_ns(&self) -> u64 {
-        let segments = self.answer.path.segments.iter();
-        let undecided = segments.filter(|segment| matches!(segment.cause, Cause::LoopEvent));
-        undecided.map(|segment| segment.to.since(segment.from)).sum()
+        self.undecided_in_loop().map(|segment| segment.to.since(segment.from)).sum()
+    }
+
+    /// Looks for the requests that may have blocked it in its own event loop, for a twentieth of its time or longer.
+    fn look_for_blockers(&mut self, joined: &Joined<'_>, request: RequestIndex) {
+        let Window { thread, from, to } = self.answer.path.window;
+        let own = self.undecided_in_loop().filter(|segment| segment.thread == Some(thread));
+        let times: Vec<_> = own.map(|segment| (segment.from, segment.to)).collect();
+        if !times.is_empty() {
+            let mut perhaps = joined.perhaps_blocked_by(request, thread, times);
+            perhaps.retain(|(_, ns)| ns * 20 >= to.since(from));
+            self.perhaps_blocked_by = perhaps;
+        }
     }
 }
 
@@ -282,7 +310,11 @@ fn answered<'r>(
         Worker::Goroutine => goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread),
         Worker::Thread(thread) => {
             let window = Window { thread, from: from.stamp(), to: to.stamp() };
-            Ok(path_of(joined, request, window, algorithm, all_readings))
+            let mut path = path_of(joined, request, window, algorithm, all_readings);
+            if all_readings {
+                path.look_for_blockers(joined, request);
+            }
+            Ok(path)
         }
     });
     let next = next(joined, request, &own, is_recorded(joined, (from, to)));

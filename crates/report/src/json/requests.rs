@@ -137,6 +137,16 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
         spans: spans.collect(),
         left_out: LeftOutJson::new(traced),
         blocked_by,
+        perhaps_blocked_by: path
+            .iter()
+            .flat_map(|path| &path.perhaps_blocked_by)
+            .map(|&(other, at_most_ns)| PerhapsBlockedByJson {
+                trace_id: traced.root(other).trace.to_string(),
+                span_id: traced.root(other).id.to_string(),
+                name: NameJson::for_span(traced, traced.request(other).root),
+                at_most_ns,
+            })
+            .collect(),
         called: path.iter().flat_map(|path| &path.called).map(|one| CalledJson::new(traced, one)).collect(),
         pieces: pieces.collect(),
         goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
@@ -186,6 +196,7 @@ struct OneJson<'a, F: Serialize, P: Serialize> {
     #[serde(flatten)]
     left_out: LeftOutJson,
     blocked_by: Vec<BlockedByJson<'a>>,
+    perhaps_blocked_by: Vec<PerhapsBlockedByJson<'a>>,
     /// Its called requests for which its path waited, each behind its caller.
     called: Vec<CalledJson<'a>>,
     /// The request for which each segment's thread worked: the pieces tile the path's window.
@@ -271,6 +282,15 @@ struct WorkedForJson<'a> {
     #[serde(flatten)]
     name: NameJson<'a>,
     total_ns: u64,
+}
+
+#[derive(Serialize)]
+struct PerhapsBlockedByJson<'a> {
+    trace_id: String,
+    span_id: String,
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    at_most_ns: u64,
 }
 
 #[derive(Serialize)]

@@ -190,6 +190,10 @@ fn by_thread(
         before.wrapped(0, Line::from(waited_before(answer, arrival)));
         before.blank();
     }
+    for (other, at_most_ns) in &of_thread.perhaps_blocked_by {
+        before.wrapped(0, Line::from(perhaps_blocked(traced, *other, *at_most_ns)));
+        before.blank();
+    }
     let mut behind = Screen::new(layout);
     behind.blank();
     if blockers.len() > 1 || blockers.iter().any(|one| one.through.is_some()) {
@@ -275,6 +279,16 @@ fn plugin(language: Language) -> Option<&'static str> {
         Language::Rust => "wakepath plugin rust: the plug-in",
         Language::Go => return None,
     })
+}
+
+/// `perhaps blocked by web GET /report, request a4b5, for 201 ms at most: its event loop ran then, and nothing shows when this request was ready`
+fn perhaps_blocked(traced: &Traced, other: RequestIndex, at_most_ns: u64) -> String {
+    let name = operation_name(traced.operation(other));
+    format!(
+        "perhaps blocked by {name}, request {}, for {} at most: its event loop ran then, and nothing shows when this request was ready",
+        request_id(traced, other),
+        duration(at_most_ns)
+    )
 }
 
 /// `its data had waited 300 ms before its span began; meanwhile its thread worked for api GET /crunch, request a4b5 (296 ms, inferred)`.

@@ -78,6 +78,8 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let mut blocks = blocks(screen);
     let headline = blocks.first().cloned().unwrap_or_default();
     let unknown = unknown(&blocks);
+    // What is only possible is no answer, and no false one.
+    blocks.retain(|block| !block.starts_with(PERHAPS));
     blocks.extend(blamed_row(&blocks, document).map(|row| format!("{headline} {row}")));
     let size = nanoseconds(&expected.size);
     let text = size.map_or_else(|| expected.size.clone(), |ns| format!("{:.0} ms", ns / 1e6));
@@ -161,6 +163,9 @@ fn beside<'a>(sized: &[&'a String], words: &'a [String]) -> Option<(&'a String, 
     let word = |block: &&'a String| words.iter().find(|word| block.contains(word.as_str()));
     sized.iter().find_map(|block| Some((*block, word(block)?)))
 }
+
+/// The beginning of a sentence about a possible cause.
+const PERHAPS: &str = "perhaps ";
 
 /// The word by which an answer leaves a wait undecided.
 const UNDECIDED: &str = "undecided";
