@@ -164,8 +164,8 @@ impl<'obj> Programs<'obj> {
             if goroutines::is_program(&name) && go_way == Way::Links {
                 program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
             }
-            let there = has_target(&kernel, &section)
-                && (has_storage || !REFUSED_LOCKS.contains(&name.as_str()));
+            let there =
+                has_target(&kernel, &section) && (has_storage || !REFUSED_LOCKS.contains(&name.as_str()));
             let stands_for = STAND_INS.iter().find(|(place, _)| *place == name);
             let wanted = is_wanted(&name, options, goroutines_wanted)
                 && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));

@@ -49,6 +49,11 @@ pub(crate) struct Answered {
 /// JavaScript's spans begin at whole milliseconds, and last as long as they did, ns.
 const WHOLE_MS: u64 = 1_000_000;
 
+/// The most, ns, by which a language's spans may begin and end too early.
+pub(crate) fn early_ns(language: Option<Language>) -> u64 {
+    if language == Some(Language::Node) { WHOLE_MS } else { 0 }
+}
+
 /// The longest time, ns, in which a loop accepts a connection: its data come behind.
 const ACCEPTS_NS: u64 = 3_000_000;
 
@@ -156,7 +161,7 @@ impl Joined<'_> {
     pub(crate) fn exchange(&self, request: RequestIndex, thread: ThreadIndex) -> Option<Answered> {
         let (from, to) = self.times(request);
         let language = self.traced.spans.service(self.traced.request(request).root).language;
-        let slack_ns = if language == Some(Language::Node) { WHOLE_MS } else { 0 };
+        let slack_ns = early_ns(language);
         // A longer span's answer may be a twentieth of its length away.
         let near = (LATE_NS + slack_ns).max(to.since(from) / 20);
         // A second exchange this much further away makes the first unclear.
@@ -164,7 +169,7 @@ impl Joined<'_> {
         let (first, last) = (to.minus(around_ns), to.plus(around_ns));
         let around = self.exchanges().answered(thread, first, last);
         let peer = self.traced.root(request).peer_port;
-        let fits = around.iter().filter(|it| it.asked <= from && from <= it.answered);
+        let fits = around.iter().filter(|it| it.asked <= from.plus(slack_ns) && from <= it.answered);
         let mut fits: Vec<_> = fits.map(|it| (it.answered.ns().abs_diff(to.ns()), it)).collect();
         // A proxy may hide its client: then no connection has the port.
         if fits.iter().any(|(_, it)| Some(it.port) == peer) {

@@ -13,9 +13,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Flow, HostIndex};
 use wakepath_loaded::{Endpoint, Peer, Recorded};
-use wakepath_spans::{Kind, Language, RequestIndex, ServiceIndex, SpanIndex, Stint, Work, descends_from};
+use wakepath_spans::{
+    Kind, Language, RequestIndex, Service, ServiceIndex, SpanIndex, Stint, Work, descends_from,
+};
 use wakepath_wait_graph::{End, Exchange, ThreadIndex};
 
+use crate::arrival::early_ns;
 use crate::begun::SpanGoroutines;
 use crate::contexts::Contexts;
 use crate::model::Traced;
@@ -81,10 +84,10 @@ impl Connections {
             return Self { threads: HashMap::new(), work: Work::new([]) };
         }
         let ports = ports(recorded);
-        let slack_ns = traced.spans.resolution_ns.max(1);
         let mut takers: HashMap<Answer, Vec<(Fit, Asked)>> = HashMap::new();
         for ((service, host), all) in by_service {
-            let pid = traced.spans.services[service.0 as usize].pid;
+            let Service { pid, language, .. } = traced.spans.services[service.0 as usize];
+            let slack_ns = traced.spans.resolution_ns.max(early_ns(language)).max(1);
             let mut known: HashMap<ThreadIndex, bool> = HashMap::new();
             let mut may_be = |exchange: &Exchange| {
                 pid.is_none_or(|pid| {

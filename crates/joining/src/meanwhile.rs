@@ -19,8 +19,8 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::join::Joined;
 use crate::tasks::is_loop_wait;
 
-/// The shortest run of a loop that may have blocked a request, ns.
-const MIN_RUN_NS: u64 = 1_000_000;
+/// The shortest told time, ns.
+const MIN_NS: u64 = 1_000_000;
 
 /// The most requests told.
 const MAX_TOLD: usize = 3;
@@ -28,7 +28,7 @@ const MAX_TOLD: usize = 3;
 type Times = (Stamp<Reference>, Stamp<Reference>);
 
 impl Joined<'_> {
-    /// The requests that began or ended in their loop's long runs within these times, each with the time for which it was open in them, most first:
+    /// The requests that began or ended in their loop's runs within these times, each with the time for which it was open in them, most first:
     /// at most for this time each blocked `request`.
     pub fn perhaps_blocked_by(
         &self,
@@ -46,8 +46,7 @@ impl Joined<'_> {
                 is_within(began) || is_within(ended)
             });
             let ns: u64 = open.map(|(from, to)| ended.min(*to).since(began.max(*from))).sum();
-            let is_own = requests.is_part(other, request) || requests.is_part(request, other);
-            if ns >= MIN_RUN_NS && !is_own && self.thread_of(other) == Some(thread) {
+            if ns >= MIN_NS && !requests.is_part(other, request) && self.thread_of(other) == Some(thread) {
                 sums.insert(other, ns);
             }
         }
@@ -57,7 +56,7 @@ impl Joined<'_> {
         sums
     }
 
-    /// A loop's long runs between its waits in this time.
+    /// A loop's runs between its waits in this time.
     fn runs(&self, thread: ThreadIndex, (from, to): Times) -> Vec<Times> {
         let graph = &self.recorded.graph;
         let waits = graph.state_intervals(thread).overlapping(from, to);
@@ -68,7 +67,6 @@ impl Joined<'_> {
             at = wait.to.min(to);
         }
         runs.push((at, to));
-        runs.retain(|(from, to)| to.since(*from) >= MIN_RUN_NS);
         runs
     }
 }

@@ -11,8 +11,8 @@ use crate::samples::Samples;
 use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Dialogue, Evidence, EvidenceIndex, Exchange, Losses, Occupancy, Question, Sample, StackAt, StateInterval,
-    StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
+    Counts, Dialogue, Evidence, EvidenceIndex, Exchange, Losses, Occupancy, Question, Sample, StackAt,
+    StateInterval, StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
 /// A user-space lock release that ended a wait for the lock.

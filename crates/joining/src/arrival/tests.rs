@@ -114,6 +114,25 @@ fn javascripts_spans_may_be_a_millisecond_off() {
 }
 
 #[test]
+fn javascripts_span_may_begin_a_millisecond_before_its_data_came() {
+    // They came at 500 µs, and at 1,500 µs.
+    let later = LONG.replace("5 c0 one/net_rx", "15 c0 one/net_rx");
+    for (host, from, python, node) in [
+        (LONG, 500_000, true, true),
+        (LONG, 499_999, false, true),
+        (&*later, 500_000, false, true),
+        (&later, 499_999, false, false),
+    ] {
+        let found = ["python", "nodejs"].map(|language| {
+            let spans = format!("service web language={language}\na/a {from}..32000000 server tid=10");
+            let made = made(&scaled(100_000, host), &spans);
+            made.joined().arrived(made.request("a/a"), made.thread("one")).is_some()
+        });
+        assert_eq!(found, [python, node], "{from}");
+    }
+}
+
+#[test]
 fn a_clients_port_tells_two_answers_apart() {
     // Both answers are about as near to the end at 7,000 µs.
     let found = |host: &str, peer: &str| {

@@ -86,6 +86,21 @@ fn a_go_programs_request_has_no_thread_by_its_connection() {
 }
 
 #[test]
+fn javascripts_span_may_begin_a_millisecond_before_its_data_came() {
+    // The data of `one` come at 1,500 µs.
+    let later = SERVER.replace("5 c0 one/net_rx", "15 c0 one/net_rx");
+    for (from, python, node) in
+        [(1_500_000, "one", "one"), (1_499_998, "two", "one"), (500_000, "-", "one"), (499_999, "-", "two")]
+    {
+        let found = ["python", "nodejs"].map(|language| {
+            let spans = format!("service shop language={language}\na/a {from}..6000000 server peer=40001");
+            threads(&made(&scaled(100_000, &later), &spans))
+        });
+        assert_eq!(found, [python, node].map(|thread| format!("a/a:{thread}")), "{from}");
+    }
+}
+
+#[test]
 fn a_request_belongs_to_a_thread_of_its_host_and_its_process() {
     let other = SERVER.replace("web3 realtime=0", "db1 realtime=100000000000");
     let both = format!("{SERVER}{other}");

@@ -34,7 +34,8 @@ fn perhaps(made: &Made, times: &[(u64, u64)]) -> String {
 
 /// With these spans, by name and times, in this thread.
 fn with(spans: &[(&str, u64, u64)], tid: u32) -> Made {
-    let line = |(name, from, to): &(&str, u64, u64)| format!("{name} {from}00000..{to}00000 tid={tid}\n");
+    let line =
+        |(name, from, to): &(&str, u64, u64)| format!("{name} {from}00000..{to}00000 tid={tid} server\n");
     let lines: String = spans.iter().map(line).collect();
     made(&scaled(100_000, LOOP), &format!("service shop\na/a 2500000..31000000 tid=10\n{lines}"))
 }
@@ -43,7 +44,9 @@ fn with(spans: &[(&str, u64, u64)], tid: u32) -> Made {
 fn who_began_or_ended_in_a_long_run_of_the_loop_may_have_blocked_a_request() {
     let all = [(40, 300)];
     // The whole run counts, with the loop's own sleep in it.
-    for (name, times) in [("b/b 4800000; ", (101, 149)), ("b/b 3000000; ", (50, 130)), ("b/b 2500000; ", (130, 190))] {
+    for (name, times) in
+        [("b/b 4800000; ", (101, 149)), ("b/b 3000000; ", (50, 130)), ("b/b 2500000; ", (130, 190))]
+    {
         assert_eq!(perhaps(&with(&[("b/b", times.0, times.1)], 10), &all), name, "{times:?}");
     }
     for (times, why) in [
@@ -62,7 +65,8 @@ fn who_began_or_ended_in_a_long_run_of_the_loop_may_have_blocked_a_request() {
 
 #[test]
 fn the_longest_are_told_and_no_part_of_the_request() {
-    let five = [("b/b", 101, 149), ("c/c", 101, 120), ("d/d", 120, 149), ("e/e", 101, 112), ("a/f", 101, 140)];
+    let five =
+        [("b/b", 101, 149), ("c/c", 101, 120), ("d/d", 120, 149), ("e/e", 101, 112), ("a/f", 101, 140)];
     let part = five.map(|(name, from, to)| (if name == "a/f" { "a/f < a" } else { name }, from, to));
     assert_eq!(perhaps(&with(&part, 10), &[(40, 300)]), "b/b 4800000; d/d 2900000; c/c 1900000; ");
 }

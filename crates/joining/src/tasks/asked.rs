@@ -92,7 +92,7 @@ impl Walk<'_, '_> {
         began: Stamp<Reference>,
     ) -> Option<Stamp<Reference>> {
         let before = self.wait_before(thread, began)?;
-        (before.from < own.asked && before.to <= began).then_some(before.to)
+        (before.from < own.asked).then_some(before.to)
     }
 
     /// Whom the loop asked in a stretch; nobody if another request's data came in it, or its answer went out.
@@ -115,9 +115,8 @@ impl Walk<'_, '_> {
             let born = intervals.get(0).is_some_and(|first| from <= first.from && first.from <= to);
             born && graph.thread(by).forker() == Some(Occupant::Thread(thread))
         };
-        let was_idle = |wait: &StateInterval| {
-            wait.from < from && from <= wait.to && wait.to <= to && self.is_handed_a_job(wait, thread)
-        };
+        let was_idle =
+            |wait: &StateInterval| wait.from < from && from <= wait.to && self.is_handed_a_job(wait, thread);
         let idle = intervals.overlapping(from, to).find(was_idle);
         match idle {
             Some(idle) => Some(Whom::Thread(by, self.condition_of(&idle))),
@@ -145,8 +144,11 @@ impl Walk<'_, '_> {
                 // The loop may have handed it another job since.
                 let since = waits.get(asked.stretch).map_or(wait.from, |next| next.from);
                 let is_other_job = |idle: &StateInterval| {
-                    let same = self.condition_of(idle).zip(at).is_none_or(|(it, at)| Call::is_same_condition(it, at));
-                    idle.to > since && idle.to <= wait.to && same && self.is_handed_a_job(idle, thread)
+                    let same = self
+                        .condition_of(idle)
+                        .zip(at)
+                        .is_none_or(|(it, at)| Call::is_same_condition(it, at));
+                    idle.to <= wait.to && same && self.is_handed_a_job(idle, thread)
                 };
                 ended.woken_by() == Some(by)
                     && !graph.state_intervals(by).overlapping(since, wait.to).any(|idle| is_other_job(&idle))

@@ -7,6 +7,7 @@ use wakepath_critical_path::Window;
 use super::*;
 use crate::testing::{Made, made, scaled};
 
+mod asked;
 mod jobs;
 mod unnoted;
 
@@ -27,6 +28,7 @@ fn path(made: &Made, asked: &str) -> Option<String> {
             Basis::Inferred(Rule::NotedReady) => " noted",
             Basis::Inferred(Rule::NextTurn) => " next",
             Basis::Inferred(Rule::CalledRequest) => " called",
+            Basis::Inferred(Rule::AskedInTurn) => " asked",
             Basis::Inferred(Rule::ReadyDescriptor) => " ready",
             Basis::Ambiguous => " ?",
             other => panic!("{other:?}"),

@@ -14,7 +14,7 @@ use wakepath_event::{Call, Context, WaitEnd};
 use wakepath_spans::{Kind, RequestIndex};
 use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, ThreadState};
 
-use super::{MAX_SPANS, Place, TAKES_UP_NS, Walk, is_blocked, is_noted};
+use super::{COARSE_NS, MAX_SPANS, Place, TAKES_UP_NS, Walk, is_blocked, is_noted};
 use crate::arrival::Answered;
 use crate::model::JoinedBy;
 
@@ -105,16 +105,24 @@ impl Walk<'_, '_> {
         };
         match last.filter(is_for_it) {
             Some(_) => self.ended(request, thread, gap, (&waits, &others)),
-            None => match own.and_then(|own| self.asked_waits(thread, own, place.from, &waits)) {
-                Some(asked) => return Some(self.asked(request, thread, place, (&waits, &asked))),
-                None => self.undecided_but_calls(request, thread, gap),
-            },
+            None => {
+                // A program's clock may put the beginning into the wait before.
+                let is_before =
+                    |wait: &StateInterval| wait.from < place.from && wait.to.since(place.from) <= COARSE_NS;
+                let waits = &waits[usize::from(waits.first().is_some_and(is_before))..];
+                match own.and_then(|own| self.asked_waits(thread, own, place.from, waits)) {
+                    Some(asked) => {
+                        return Some(self.asked(request, thread, place.since(first), (waits, &asked)));
+                    }
+                    None => self.undecided_but_calls(request, thread, gap),
+                }
+            }
         }
         self.thread(thread, place.since(since), Some(request));
         Some(())
     }
 
-    /// The time of a request that waited for whom its own stretches asked.
+    /// The time, from its first wait on, of a request that waited for whom its own stretches asked.
     fn asked(
         &mut self,
         request: RequestIndex,
