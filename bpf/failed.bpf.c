@@ -434,6 +434,7 @@ static __always_inline int call_returned(struct pt_regs *regs, long result)
 	kept = bpf_task_storage_get(&failures, task, NULL, is_try ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	if (!kept)
 		return 0;
+	kept->is_counted = 1;
 	if (kept->is_seen && is_lock_call(number, operation_of(regs, number))) {
 		kept->is_seen = 0;
 		if (is_error)
@@ -491,13 +492,13 @@ int BPF_PROG(failed_call, struct pt_regs *regs, long result)
 SEC("tp_btf/posix_lock_inode")
 int BPF_PROG(refused_bytes, struct inode *inode, void *lock, int result)
 {
-	return lock_tried(inode, (__u64)lock, result);
+	return lock ? lock_tried(inode, (__u64)lock, result) : 0;
 }
 
 SEC("tp_btf/flock_lock_inode")
 int BPF_PROG(refused_file, struct inode *inode, void *lock, int result)
 {
-	return lock_tried(inode, (__u64)lock, result);
+	return lock ? lock_tried(inode, (__u64)lock, result) : 0;
 }
 
 SEC("tp_btf/sched_process_exit")

@@ -50,7 +50,7 @@ struct failures {
 	__u32 rank; /* last's, enum rank */
 	__u32 is_asleep; /* it left its CPU in a call with a time-out, which has not returned */
 	__u32 is_seen; /* lock_tried saw the present call */
-	__u32 spare;
+	__u32 is_counted; /* with `--failed-calls`, a target thread: its calls behind a failure count */
 	__u64 refused; /* ns: when a lock was refused */
 	__u64 inode; /* the refused lock's file, and bytes */
 	__s64 from;
@@ -120,23 +120,15 @@ static __always_inline bool sleeps_behind(struct failures *kept, struct task_str
 	return kept->last.later <= MAX_LATER;
 }
 
-/* Whether a thread's calls are counted behind a failure. */
-static __always_inline bool counts_calls(const struct task_struct *task)
-{
-	return record_failed_calls && is_followed(task->tgid);
-}
-
 /* Directly before the switch-out's record, with its stamp. */
 static __always_inline void write_failed_call(struct wp_ring *ring, struct task_struct *prev, unsigned int state, __u64 now)
 {
 	struct failures *kept = bpf_task_storage_get(&failures, prev, NULL, 0);
 	struct wp_failed_call *r;
-	bool is_counted;
 
 	if (!kept || !kept->rank || is_32_bit(prev))
 		return;
-	is_counted = counts_calls(prev);
-	if (!is_counted && now - kept->refused > REFUSED_NS)
+	if (!kept->is_counted && now - kept->refused > REFUSED_NS)
 		return;
 	if (!(state & TASK_DEAD ? ends_in_vain(kept, prev) : sleeps_behind(kept, prev)))
 		return;
@@ -150,7 +142,7 @@ static __always_inline void write_failed_call(struct wp_ring *ring, struct task_
 	r->h.context = WP_CTX_TASK;
 	r->h.tid = prev->pid;
 	ring_commit(ring, sizeof(*r));
-	if (!is_counted && kept->is_asleep)
+	if (!kept->is_counted && kept->is_asleep)
 		kept->is_asleep = kept->rank = RANK_NONE;
 }
 
