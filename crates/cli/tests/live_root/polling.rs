@@ -157,7 +157,9 @@ fn a_refused_lock_is_the_reason_of_sleep_without_an_option() {
         assert_eq!(failure["object"], json!({"type": "file", "name": "lock"}), "{mode}");
         assert_eq!(failure["held_by"], json!([found.numbers[0]]), "{mode}: {failure}");
         let headline = found.document["headline"]["text"].as_str().expect("a sentence");
-        assert!(headline.contains("polling for the lock lock"), "{mode}: {headline}");
+        // It computes for longer than it sleeps.
+        let leads = mode != "late-lock";
+        assert_eq!(headline.contains("polling for the lock lock"), leads, "{mode}: {headline}");
         assert_eq!(found.document["next"][1], "path", "{mode}: the option would say no more");
     }
     // It has the lock; it came too long before, for all that is known; it counts for one sleep.
