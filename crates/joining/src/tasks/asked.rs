@@ -30,6 +30,22 @@ struct Stretch {
     to: Stamp<Reference>,
 }
 
+/// A part of a request's time explained by whom it asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Explained {
+    /// The index of the wait behind the stretch that asked.
+    pub(super) first: usize,
+    pub(super) end: ExplainedBy,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ExplainedBy {
+    /// The answer ended the wait with this index.
+    Wait(usize),
+    /// A thread had done its job by this time, as the loop ran.
+    Thread(ThreadIndex, Stamp<Reference>),
+}
+
 /// Whom a stretch asked.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
@@ -47,15 +63,14 @@ enum Whom {
 }
 
 impl Walk<'_, '_> {
-    /// The waits for whom a request asked, up to its answer's stretch: each with the index of the wait behind the stretch that asked, and of the wait
-    /// that the answer ended. `None` unless they explain all of the time.
+    /// A request's waits for whom it asked, up to its answer's stretch. `None` unless they explain all of the time.
     pub(super) fn asked_waits(
         &self,
         thread: ThreadIndex,
         own: Answered,
         began: Stamp<Reference>,
         waits: &[StateInterval],
-    ) -> Option<Vec<(usize, usize)>> {
+    ) -> Option<Vec<Explained>> {
         let (first, last) = (waits.first()?, waits.last()?);
         let taken_up = self.taken_up(thread, own, began)?;
         let others = self.joined.exchanges().others(thread, Some(own), taken_up, last.to);
@@ -75,13 +90,39 @@ impl Walk<'_, '_> {
         }
         // Back from the answer: only what made its stretch ready explains the time before.
         let (mut explained, mut at) = (Vec::new(), waits.len());
+        if stretches.last() == Some(&None) {
+            let ended = self.ended_as_it_ran(&asked, last.from, own.answered)?;
+            at = ended.first;
+            explained.push(ended);
+        }
         while let Some(ended) = at.checked_sub(1) {
-            let by = (*stretches.get(ended)?)?;
-            explained.push((by, ended));
-            at = by;
+            let first = (*stretches.get(ended)?)?;
+            explained.push(Explained { first, end: ExplainedBy::Wait(ended) });
+            at = first;
         }
         explained.reverse();
         Some(explained)
+    }
+
+    /// The single asked thread that ended its job since the loop's last wait began: it is idle as the request is answered.
+    fn ended_as_it_ran(
+        &self,
+        asked: &[Asked],
+        since: Stamp<Reference>,
+        answered: Stamp<Reference>,
+    ) -> Option<Explained> {
+        let graph = &self.joined.recorded.graph;
+        let idle = |by: ThreadIndex| {
+            let mut now = graph.state_intervals(by).overlapping(answered, answered.plus(1));
+            now.find(|wait| wait.from >= since && self.condition_of(wait).is_some()).map(|wait| wait.from)
+        };
+        let mut ended = asked.iter().filter_map(|one| match one.whom {
+            Whom::Thread(by, _) => {
+                Some(Explained { first: one.stretch, end: ExplainedBy::Thread(by, idle(by)?) })
+            }
+            Whom::End(_) => None,
+        });
+        ended.next().filter(|_| ended.next().is_none())
     }
 
     /// The end of the wait before a request, if its data ended this wait, or came behind: it was taken up at once.

@@ -14,6 +14,7 @@ use wakepath_event::{Call, Context, WaitEnd};
 use wakepath_spans::{Kind, RequestIndex};
 use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, ThreadState};
 
+use super::asked::{Explained, ExplainedBy};
 use super::{COARSE_NS, MAX_SPANS, Place, TAKES_UP_NS, Walk, is_blocked, is_noted};
 use crate::arrival::Answered;
 use crate::model::JoinedBy;
@@ -128,18 +129,30 @@ impl Walk<'_, '_> {
         request: RequestIndex,
         thread: ThreadIndex,
         place: Place,
-        (waits, asked): (&[StateInterval], &[(usize, usize)]),
+        (waits, asked): (&[StateInterval], &[Explained]),
     ) {
         let mut at = place.from;
-        for &(first, ended) in asked {
-            let [from, to] = [waits[first].from, waits[ended].to].map(|end| end.clamp(at, place.to));
+        for Explained { first, end } in asked {
+            let to = match end {
+                ExplainedBy::Wait(ended) => waits[*ended].to,
+                ExplainedBy::Thread(_, done) => *done,
+            };
+            let [from, to] = [waits[*first].from, to].map(|end| end.clamp(at, place.to));
             self.thread(thread, place.since(at).until(from), Some(request));
             let gap = place.since(from).until(to);
-            let window = Window { thread, from, to };
-            let graph = &self.joined.recorded.graph;
-            match as_single_wait(graph, window, self.timeouts, self.hand_overs, Rule::AskedInTurn) {
-                Some(path) => self.add(path, gap, Some(request)),
-                None => self.undecided_but_calls(request, thread, gap),
+            match *end {
+                ExplainedBy::Thread(by, _) => {
+                    let below = self.wait(request, thread, by, gap, Rule::AskedInTurn);
+                    self.thread(by, below, None);
+                }
+                ExplainedBy::Wait(_) => {
+                    let graph = &self.joined.recorded.graph;
+                    let window = Window { thread, from, to };
+                    match as_single_wait(graph, window, self.timeouts, self.hand_overs, Rule::AskedInTurn) {
+                        Some(path) => self.add(path, gap, Some(request)),
+                        None => self.undecided_but_calls(request, thread, gap),
+                    }
+                }
             }
             at = to;
         }

@@ -190,12 +190,12 @@ fn by_thread(
         before.wrapped(0, Line::from(waited_before(answer, arrival)));
         before.blank();
     }
-    for (other, at_most_ns) in &of_thread.perhaps_blocked_by {
-        before.wrapped(0, Line::from(perhaps_blocked(traced, *other, *at_most_ns)));
-        before.blank();
-    }
     let mut behind = Screen::new(layout);
     behind.blank();
+    for (other, at_most_ns) in &of_thread.perhaps_blocked_by {
+        behind.wrapped(0, Line::from(perhaps_blocked(traced, *other, *at_most_ns)));
+        behind.blank();
+    }
     if blockers.len() > 1 || blockers.iter().any(|one| one.through.is_some()) {
         behind.unwrapped(Line::faint(" share     time  blocked by other requests, inferred"));
         for BlockedLine { ns, other, through, .. } in blockers.iter().take(MAX_ROWS) {

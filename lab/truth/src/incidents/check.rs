@@ -76,10 +76,10 @@ const SCREEN_LINES: usize = 30;
 /// Compares an answer with the planted incident.
 pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let mut blocks = blocks(screen);
-    let headline = blocks.first().cloned().unwrap_or_default();
-    let unknown = unknown(&blocks);
     // What is only possible is no answer, and no false one.
     blocks.retain(|block| !block.starts_with(PERHAPS));
+    let headline = blocks.first().cloned().unwrap_or_default();
+    let unknown = unknown(&blocks);
     blocks.extend(blamed_row(&blocks, document).map(|row| format!("{headline} {row}")));
     let size = nanoseconds(&expected.size);
     let text = size.map_or_else(|| expected.size.clone(), |ns| format!("{:.0} ms", ns / 1e6));

@@ -230,3 +230,47 @@ fn a_thread_that_it_made_explains_the_wait_that_the_thread_ended() {
         assert_eq!(told(&begin, &back), NOTHING, "{begin}");
     }
 }
+
+#[test]
+fn a_thread_that_ends_its_job_as_the_loop_runs_explains_the_time_until_then() {
+    let (begin, _) = with_helper();
+    // `peer` ends the last wait, for `b`; `helper` is idle from 302 on, and the loop answers `a` behind.
+    let back = |from: u64, call: &str| {
+        format!(
+            "{from} c2 helper switch idle blocked call={call}
+            300 c1 peer waking loop
+            300 c0 idle switch loop
+            305 c0 loop out say_a seq=1 len=9\n"
+        )
+    };
+    let sorted = |text: String| {
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_by_key(|line| line.trim().split(' ').next().and_then(|at| at.parse::<u64>().ok()));
+        lines.join("\n") + "\n"
+    };
+    let told = |begin: &str, back: String| told(begin, &sorted(back));
+    let helper = "40 loop running of a/a; 302 helper running asked below 1; 310 loop running of a/a; ";
+    assert_eq!(told(&begin, back(302, "202:0x1000")), helper);
+    assert_eq!(told(&begin, back(302, "202:0x5000")), helper, "idle at another condition than before");
+    for (back, why) in [
+        (back(302, "230:0"), "it sleeps"),
+        (back(99, "202:0x1000"), "it was done before the last wait began"),
+        (back(307, "202:0x1000"), "it still ran"),
+    ] {
+        assert_eq!(told(&begin, back), NOTHING, "{why}");
+    }
+    // Two threads ended their jobs.
+    let two = begin.replace(
+        "thread helper tid=12 tgid=10",
+        "thread helper tid=12 tgid=10\n    thread second tid=13 tgid=10",
+    );
+    let two = two.replace(
+        "8 c2 helper",
+        "5 c3 idle switch second\n    8 c3 second switch idle blocked call=202:0x1000\n    8 c2 helper",
+    );
+    let two =
+        two.replace("30 c2 idle", "30 c0 loop waking second\n    30 c3 idle switch second\n    30 c2 idle");
+    let both = back(302, "202:0x1000") + "303 c3 second switch idle blocked call=202:0x1000\n";
+    assert_eq!(told(&two, both), NOTHING);
+    assert_eq!(told(&two, back(302, "202:0x1000")), helper);
+}
