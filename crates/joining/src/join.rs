@@ -19,6 +19,7 @@ use crate::facts::{DiskAccess, DiskAccesses, disk_accesses};
 use crate::model::{JoinedBy, NoTimeOfDay, Traced, Worked};
 use crate::noted::{by_turn, noted_at, noted_stints, noted_turns};
 use crate::places::Places;
+use crate::tasks::handed_work;
 
 /// A recording joined with its spans. Joining takes time for every span; questions about a request do not.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub struct Joined<'r> {
     pub connections: Connections,
     /// Found once it is needed.
     pub(crate) exchanges: OnceLock<Exchanges>,
+    /// The same: the threads to which event loops handed work, for requests known by their connections.
+    handed: OnceLock<Work<ThreadIndex, Reference>>,
 }
 
 /// Joins a recording with spans.
@@ -90,6 +93,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         goroutine_work,
         connections,
         exchanges: OnceLock::new(),
+        handed: OnceLock::new(),
     })
 }
 
@@ -175,6 +179,10 @@ impl Joined<'_> {
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Worked> {
         let pieces = self.connections.work.between(&thread, from, to).into_iter();
+        let pieces = pieces.flat_map(move |(from, to, span)| match span {
+            Some(_) => vec![(from, to, span)],
+            None => self.handed().between(&thread, from, to),
+        });
         pieces.map(|(from, to, span)| match span {
             Some(span) => {
                 let (works_for, by) = (WorksFor::Span(span), JoinedBy::Connection);
@@ -184,12 +192,20 @@ impl Joined<'_> {
         })
     }
 
+    /// The times in which threads worked for requests known by their connections, whose event loops handed them the work.
+    fn handed(&self) -> &Work<ThreadIndex, Reference> {
+        self.handed.get_or_init(|| handed_work(self))
+    }
+
     /// A thread's work at a time.
     pub fn works_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
         match self.contexts.work.at(&thread, at) {
             WorksFor::Unknown => match noted_at(&self.work, &self.turns, thread, at) {
                 WorksFor::Unknown => {
-                    let by_connection = || self.connections.work.at(&thread, at).map(WorksFor::Span);
+                    let by_connection = || {
+                        let span = self.connections.work.at(&thread, at);
+                        span.or_else(|| self.handed().at(&thread, at)).map(WorksFor::Span)
+                    };
                     let asked = self.operation_of(thread, at, at.plus(1)).map(|asked| asked[0].works_for);
                     asked.or_else(by_connection).unwrap_or(WorksFor::Unknown)
                 }

@@ -19,6 +19,7 @@ mod jobs;
 mod tests;
 mod unnoted;
 
+pub(crate) use asked::handed_work;
 pub(crate) use unnoted::is_loop_wait;
 
 use std::collections::HashMap;

@@ -9,12 +9,18 @@
 //! So both ends show it: the request's stretch asked, and the request's answer comes in the stretch that the asked one's answer began. If a stretch
 //! between is missing, nothing is decided: the request may have waited for something else by then.
 
+use std::collections::HashMap;
+
 use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Timeouts;
 use wakepath_event::{Call, Flow};
+use wakepath_spans::{RequestIndex, Stint, Work};
 use wakepath_wait_graph::{Evidence, Occupant, StateInterval, ThreadIndex, Waker};
 
-use super::Walk;
+use super::{Tiles, Walk};
 use crate::arrival::Answered;
+use crate::hand_over::InServices;
+use crate::join::Joined;
 
 /// The most waits of a loop in a request searched for the answers to its questions.
 const MAX_WAITS: usize = 4096;
@@ -58,11 +64,48 @@ struct Asked {
 enum Whom {
     /// The other end of this connection, as the loop sends on it.
     End(Flow),
-    /// A thread, idle until then at this condition; a new thread was at none.
-    Thread(ThreadIndex, Option<u64>),
+    /// A thread, from this time on; until then it was idle at this condition, or there was no such thread.
+    Thread(ThreadIndex, Stamp<Reference>, Option<u64>),
+}
+
+/// The times in which threads worked for requests known by their connections: an event loop handed each the work in the turn that took the request up.
+pub(crate) fn handed_work(joined: &Joined<'_>) -> Work<ThreadIndex, Reference> {
+    let in_services = InServices { joined };
+    let (tiles, followed) = (Tiles::default(), HashMap::new());
+    let walk = Walk { joined, hand_overs: &in_services, timeouts: Timeouts::Joined, tiles, followed };
+    let requests = (0..joined.traced.requests.requests.len() as u32).map(RequestIndex);
+    let stints = requests.filter_map(|request| {
+        let thread = joined.connections.thread(request)?;
+        Some(walk.handed_by(request, thread).unwrap_or_default())
+    });
+    Work::new(stints.flatten())
 }
 
 impl Walk<'_, '_> {
+    /// The threads to which a request's loop handed work in the turn that took it up, each until it was idle again.
+    fn handed_by(
+        &self,
+        request: RequestIndex,
+        thread: ThreadIndex,
+    ) -> Option<Vec<Stint<ThreadIndex, Reference>>> {
+        let joined = self.joined;
+        let (began, _) = joined.times(request);
+        let own = joined.exchange(request, thread).filter(|_| self.is_loop(thread, began))?;
+        let taken_up = self.taken_up(thread, own, began)?;
+        let first = self.loop_waits(thread, taken_up, own.answered).first()?.from;
+        let others = joined.exchanges().others(thread, Some(own), taken_up, first);
+        let stretch = Stretch { thread, from: taken_up, to: first };
+        let asked = self.asked_in(stretch, 0, &others).into_iter();
+        let stints = asked.filter_map(|one| {
+            let Whom::Thread(by, from, at) = one.whom else { return None };
+            let again = at.and_then(|at| self.idle_again(by, at, from, own.answered));
+            let to = again.or_else(|| self.idle_at(by, own.answered)).unwrap_or(own.answered);
+            let span = joined.traced.request(request).root;
+            Some(Stint { thread: by, from, to, span })
+        });
+        Some(stints.collect())
+    }
+
     /// A request's waits for whom it asked, up to its answer's stretch. `None` unless they explain all of the time.
     pub(super) fn asked_waits(
         &self,
@@ -111,18 +154,20 @@ impl Walk<'_, '_> {
         since: Stamp<Reference>,
         answered: Stamp<Reference>,
     ) -> Option<Explained> {
-        let graph = &self.joined.recorded.graph;
-        let idle = |by: ThreadIndex| {
-            let mut now = graph.state_intervals(by).overlapping(answered, answered.plus(1));
-            now.find(|wait| wait.from >= since && self.condition_of(wait).is_some()).map(|wait| wait.from)
-        };
         let mut ended = asked.iter().filter_map(|one| match one.whom {
-            Whom::Thread(by, _) => {
-                Some(Explained { first: one.stretch, end: ExplainedBy::Thread(by, idle(by)?) })
+            Whom::Thread(by, ..) => {
+                let done = self.idle_at(by, answered).filter(|done| *done >= since)?;
+                Some(Explained { first: one.stretch, end: ExplainedBy::Thread(by, done) })
             }
             Whom::End(_) => None,
         });
         ended.next().filter(|_| ended.next().is_none())
+    }
+
+    /// The time since which a thread is idle at a time.
+    fn idle_at(&self, by: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
+        let mut now = self.joined.recorded.graph.state_intervals(by).overlapping(at, at.plus(1));
+        now.find(|wait| self.condition_of(wait).is_some()).map(|wait| wait.from)
     }
 
     /// The end of the wait before a request, if its data ended this wait, or came behind: it was taken up at once.
@@ -152,16 +197,18 @@ impl Walk<'_, '_> {
     fn handed(&self, by: ThreadIndex, Stretch { thread, from, to }: Stretch) -> Option<Whom> {
         let graph = &self.joined.recorded.graph;
         let intervals = graph.state_intervals(by);
-        let is_new = || {
-            let born = intervals.get(0).is_some_and(|first| from <= first.from && first.from <= to);
-            born && graph.thread(by).forker() == Some(Occupant::Thread(thread))
+        let born = || {
+            let born =
+                intervals.get(0).map(|first| first.from).filter(|born| from <= *born && *born <= to)?;
+            (graph.thread(by).forker() == Some(Occupant::Thread(thread))).then_some(born)
         };
-        let was_idle =
-            |wait: &StateInterval| wait.from < from && from <= wait.to && self.is_handed_a_job(wait, thread);
+        let was_idle = |wait: &StateInterval| {
+            wait.from < from && from <= wait.to && wait.to <= to && self.is_handed_a_job(wait, thread)
+        };
         let idle = intervals.overlapping(from, to).find(was_idle);
         match idle {
-            Some(idle) => Some(Whom::Thread(by, self.condition_of(&idle))),
-            None => is_new().then_some(Whom::Thread(by, None)),
+            Some(idle) => Some(Whom::Thread(by, idle.to, self.condition_of(&idle))),
+            None => born().map(|born| Whom::Thread(by, born, None)),
         }
     }
 
@@ -181,7 +228,7 @@ impl Walk<'_, '_> {
                 let Some(Evidence::Packet(packet)) = graph.evidence(woken.evidence) else { return false };
                 packet.alone && graph.flow(packet.flow).is_some_and(|back| back.reversed() == flow)
             }
-            Whom::Thread(by, at) => {
+            Whom::Thread(by, _, at) => {
                 // The loop may have handed it another job since.
                 let since = waits.get(asked.stretch).map_or(wait.from, |next| next.from);
                 let is_other_job = |idle: &StateInterval| {

@@ -153,7 +153,7 @@ impl Walk<'_, '_> {
     }
 
     /// The time behind `since` at which a worker is idle again.
-    fn idle_again(
+    pub(super) fn idle_again(
         &self,
         by: ThreadIndex,
         at: u64,

@@ -66,7 +66,7 @@ impl Walk<'_, '_> {
     }
 
     /// A loop's waits for its set in this time.
-    fn loop_waits(
+    pub(super) fn loop_waits(
         &self,
         thread: ThreadIndex,
         from: Stamp<Reference>,
@@ -160,7 +160,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a thread waited in an event loop last before `at`.
-    fn is_loop(&self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
+    pub(super) fn is_loop(&self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
         self.wait_before(thread, at).is_some_and(|wait| self.is_loop_wait(&wait))
     }
 

@@ -1,6 +1,7 @@
 //! Event loops whose turns nobody notes, beside open requests: whom a request asked in its own turns.
 
 use super::*;
+use crate::JoinedBy;
 
 /// `loop` takes `a`'s data up at 20, asks on `call` at 30, and waits from 40 on. `b` is open from 100 on. Times in units of 100 us.
 const BEGIN: &str = "
@@ -273,4 +274,60 @@ fn a_thread_that_ends_its_job_as_the_loop_runs_explains_the_time_until_then() {
     let both = back(302, "202:0x1000") + "303 c3 second switch idle blocked call=202:0x1000\n";
     assert_eq!(told(&two, both), NOTHING);
     assert_eq!(told(&two, back(302, "202:0x1000")), helper);
+}
+
+/// For whom `helper` works, as from, to and request, with these lines behind the loop's first waits.
+fn helper_works(begin: &str, lines: &str) -> String {
+    let hosts = scaled(100_000, &format!("{begin}{lines}{END}"));
+    let made = made(&hosts, "service shop\na/a 2500000..31000000 server\nb/b 10100000..30800000 server\n");
+    let joined = made.joined();
+    let worked = joined.work_of(made.thread("helper"), Stamp::from_ns(0), Stamp::from_ns(33_000_000));
+    let known = worked.iter().filter_map(|worked| match worked.works_for {
+        WorksFor::Span(span) => {
+            assert_eq!(worked.by, JoinedBy::Connection);
+            assert_eq!(joined.works_for(made.thread("helper"), worked.from), WorksFor::Span(span));
+            Some(format!("{}..{} {}; ", worked.from.ns(), worked.to.ns(), made.ids(span)))
+        }
+        _ => None,
+    });
+    known.map(|text| text.replace("00000..", "..").replace("00000 ", " ")).collect()
+}
+
+#[test]
+fn a_thread_works_for_the_request_whose_turn_handed_it_work_until_it_is_idle_again() {
+    let (begin, back) = with_helper();
+    // Up to `a`'s answer; until it was idle at its condition; idle at another one as `a` was answered.
+    assert_eq!(helper_works(&begin, &back), "30..305 a/a; ");
+    let idle = |at: u64, call: &str| format!("{at} c2 helper switch idle blocked call={call}\n");
+    assert_eq!(
+        helper_works(&begin, &(idle(150, "202:0x1000") + &back.replace("c2 helper", "c1 peer"))),
+        "30..150 a/a; "
+    );
+    assert_eq!(
+        helper_works(&begin, &(idle(150, "202:0x5000") + &back.replace("c2 helper", "c1 peer"))),
+        "30..150 a/a; "
+    );
+    // Woken again in a later turn.
+    let again = "
+        160 c0 idle/timer waking loop
+        160 c0 idle switch loop
+        170 c0 loop waking helper
+        170 c2 idle switch helper
+        180 c0 loop switch idle blocked call=232:0x3\n";
+    assert_eq!(helper_works(&begin, &(idle(150, "202:0x1000") + again + &back)), "30..150 a/a; ");
+    // The thread is no event loop: it waits in a futex for its requests.
+    let no_loop = begin.replace(
+        "10 c0 loop switch idle blocked call=232:0x3",
+        "10 c0 loop switch idle blocked call=202:0x9000",
+    );
+    assert_eq!(helper_works(&no_loop, &back), "");
+    // In a turn of nobody's.
+    let disturbed =
+        begin.replace("30 c0 loop waking", "27 c0 loop/net_rx in ask_b seq=1 len=9\n    30 c0 loop waking");
+    let disturbed = disturbed.replace("100 c0 idle/net_rx in ask_b seq=1 len=9\n", "");
+    assert_eq!(helper_works(&disturbed, &back), "");
+    // Handed over in `b`'s own turn.
+    let of_b = begin.replace("30 c0 loop waking helper\n    30 c2 idle switch helper", "");
+    let of_b = of_b.replace("105 c0", "102 c0 loop waking helper\n    102 c2 idle switch helper\n    105 c0");
+    assert_eq!(helper_works(&of_b, &back), "102..307 b/b; ");
 }
