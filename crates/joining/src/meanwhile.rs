@@ -1,4 +1,4 @@
-//! Requests that an event loop may have run while nothing shows for what another request waited.
+//! Requests perhaps run by an event loop while another request waited for something unknown.
 //!
 //! ```text
 //! loop      a.|bbbbbb|.a      `a` waits, and its loop runs long between two waits: `b` began or ended in this run
@@ -19,17 +19,17 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::join::Joined;
 use crate::tasks::is_loop_wait;
 
-/// The shortest told time, ns.
+/// The shortest reported time, ns.
 const MIN_NS: u64 = 1_000_000;
 
-/// The most requests told.
-const MAX_TOLD: usize = 3;
+/// The most reported requests.
+const MAX_REPORTED: usize = 3;
 
 type Times = (Stamp<Reference>, Stamp<Reference>);
 
 impl Joined<'_> {
-    /// The requests that began or ended in their loop's runs within these times, each with the time for which it was open in them, most first:
-    /// at most for this time each blocked `request`.
+    /// The requests which began or ended in their loop's runs within these times, most time first: each blocked `request` at most while it was open in
+    /// these runs, ns.
     pub fn perhaps_blocked_by(
         &self,
         request: RequestIndex,
@@ -52,7 +52,7 @@ impl Joined<'_> {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(request, ns)| (Reverse(*ns), *request));
-        sums.truncate(MAX_TOLD);
+        sums.truncate(MAX_REPORTED);
         sums
     }
 

@@ -41,7 +41,7 @@ pub struct Exchange {
     pub thread: ThreadIndex,
 }
 
-/// Data that a thread sent first behind the other end's data, or first of all.
+/// A thread's first data on a connection, or its first behind the other end's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
     /// The connection, as this end sends on it.
@@ -183,7 +183,7 @@ impl Dialogues {
         flows.into_iter().map(|(number, flow)| (&self.sides[number as usize], flow))
     }
 
-    /// Each first data that a thread sent to an end which had spoken before, or had not spoken yet.
+    /// Each thread's first data on a connection, and behind each of the other end's data.
     pub fn questions(&self) -> impl Iterator<Item = Question> {
         self.directions().flat_map(|(side, flow)| {
             let own = side.turns.iter().filter(|turn| turn.speaker == End::Own && turn.sender != NOT_KNOWN);

@@ -185,7 +185,7 @@ impl Graph {
         self.dialogues.exchanges()
     }
 
-    /// Each first data that a thread sent to an end which had spoken before, or had not spoken yet: seen from each end, by connection.
+    /// The first data on each connection, and behind each of the other end's data, if a thread sent them: seen from each end, by connection.
     pub fn questions(&self) -> impl Iterator<Item = Question> {
         self.dialogues.questions()
     }

@@ -3,6 +3,7 @@
 
 mod ask;
 mod head;
+mod receive;
 mod send;
 
 use std::collections::BTreeMap;

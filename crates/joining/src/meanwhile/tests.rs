@@ -1,3 +1,5 @@
+//! Possible blockers in an event loop.
+
 use wakepath_clock::Stamp;
 
 use crate::testing::{Made, made, scaled};

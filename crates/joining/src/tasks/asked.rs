@@ -1,12 +1,12 @@
-//! Whom a request asked in an event loop whose turns nobody noted: another end of a connection, or a thread in a pool.
+//! Questions in a request's own turns, in an event loop whose turns nobody noted: to a connection's other end, or a thread in a pool.
 //!
 //! ```text
-//! loop      a...|b|....|a       `a`: a stretch in which only this request's data came, and the loop sent a question, or woke an idle thread
-//! asked     .ttttttttttt.       the answer, or the thread's wake-up, ends a wait of the loop: the stretch behind is the request's too
+//! loop      a...|b|....|a       `a`: in this stretch only this request's data came, and the loop sent a question, or woke an idle thread
+//! asked     .ttttttttttt.       the answer, or the thread's wake-up, ends the loop's wait: the stretch behind is the request's too
 //! path      atttttttttttta      what others did meanwhile explains nothing
 //! ```
 //!
-//! So both ends show it: the request's stretch asked, and the request's answer comes in the stretch that the asked one's answer began. If a stretch
+//! So both ends show it: the request's stretch asked, and the request is answered in the stretch begun by the answer to the question. If a stretch
 //! between is missing, nothing is decided: the request may have waited for something else by then.
 
 use std::collections::HashMap;
@@ -22,10 +22,10 @@ use crate::arrival::Answered;
 use crate::hand_over::InServices;
 use crate::join::Joined;
 
-/// The most waits of a loop in a request searched for the answers to its questions.
+/// The most waits searched for the answers to a request's questions.
 const MAX_WAITS: usize = 4096;
 
-/// The most that a request asked at a time.
+/// The most open questions.
 const MAX_ASKED: usize = 64;
 
 /// A loop's time for a request between two waits.
@@ -36,10 +36,10 @@ struct Stretch {
     to: Stamp<Reference>,
 }
 
-/// A part of a request's time explained by whom it asked.
+/// A part of a request's time explained by its question.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Explained {
-    /// The index of the wait behind the stretch that asked.
+    /// The index of the wait behind the asking stretch.
     pub(super) first: usize,
     pub(super) end: ExplainedBy,
 }
@@ -52,7 +52,7 @@ pub(super) enum ExplainedBy {
     Thread(ThreadIndex, Stamp<Reference>),
 }
 
-/// Whom a stretch asked.
+/// A stretch's question.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     /// The number of waits before the stretch.
@@ -62,13 +62,13 @@ struct Asked {
 
 #[derive(Debug, Clone, Copy)]
 enum Whom {
-    /// The other end of this connection, as the loop sends on it.
+    /// This connection's other end; the flow as the loop sends on it.
     End(Flow),
     /// A thread, from this time on; until then it was idle at this condition, or there was no such thread.
     Thread(ThreadIndex, Stamp<Reference>, Option<u64>),
 }
 
-/// The times in which threads worked for requests known by their connections: an event loop handed each the work in the turn that took the request up.
+/// Threads' work for requests known by their connections: an event loop handed it to them in the turn which took the request up.
 pub(crate) fn handed_work(joined: &Joined<'_>) -> Work<ThreadIndex, Reference> {
     let in_services = InServices { joined };
     let (tiles, followed) = (Tiles::default(), HashMap::new());
@@ -82,7 +82,7 @@ pub(crate) fn handed_work(joined: &Joined<'_>) -> Work<ThreadIndex, Reference> {
 }
 
 impl Walk<'_, '_> {
-    /// The threads to which a request's loop handed work in the turn that took it up, each until it was idle again.
+    /// The threads to which a request's loop handed work in its first turn, each until it was idle again.
     fn handed_by(
         &self,
         request: RequestIndex,
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
         Some(stints.collect())
     }
 
-    /// A request's waits for whom it asked, up to its answer's stretch. `None` unless they explain all of the time.
+    /// A request's waits for the answers to its questions, up to its own answer. `None` unless they explain all this time.
     pub(super) fn asked_waits(
         &self,
         thread: ThreadIndex,
@@ -147,7 +147,7 @@ impl Walk<'_, '_> {
         Some(explained)
     }
 
-    /// The single asked thread that ended its job since the loop's last wait began: it is idle as the request is answered.
+    /// The single asked thread which ended its job since the loop's last wait began: it is idle as the request is answered.
     fn ended_as_it_ran(
         &self,
         asked: &[Asked],
@@ -170,7 +170,7 @@ impl Walk<'_, '_> {
         now.find(|wait| self.condition_of(wait).is_some()).map(|wait| wait.from)
     }
 
-    /// The end of the wait before a request, if its data ended this wait, or came behind: it was taken up at once.
+    /// The wait's end before a request, if its data ended this wait, or came behind: it was taken up at once.
     fn taken_up(
         &self,
         thread: ThreadIndex,
@@ -181,7 +181,7 @@ impl Walk<'_, '_> {
         (before.from < own.asked).then_some(before.to)
     }
 
-    /// Whom the loop asked in a stretch; nobody if another request's data came in it, or its answer went out.
+    /// The questions in a stretch; none if another request's data came in it, or its answer went out.
     fn asked_in(&self, stretch: Stretch, number: usize, others: &[Answered]) -> Vec<Asked> {
         let Stretch { thread, from, to } = stretch;
         let is_within = |at: Stamp<Reference>| from <= at && at <= to;
@@ -193,7 +193,7 @@ impl Walk<'_, '_> {
         ends.chain(threads).take(MAX_ASKED).map(|whom| Asked { stretch: number, whom }).collect()
     }
 
-    /// A thread that the loop woke in a stretch, or made.
+    /// A thread woken by the loop in a stretch, or made.
     fn handed(&self, by: ThreadIndex, Stretch { thread, from, to }: Stretch) -> Option<Whom> {
         let graph = &self.joined.recorded.graph;
         let intervals = graph.state_intervals(by);
@@ -212,7 +212,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the asked one ended a wait of the loop.
+    /// Whether a question's answer ended the loop's wait.
     fn has_ended(
         &self,
         thread: ThreadIndex,

@@ -113,7 +113,8 @@ impl Walk<'_, '_> {
                 let waits = &waits[usize::from(waits.first().is_some_and(is_before))..];
                 match own.and_then(|own| self.asked_waits(thread, own, place.from, waits)) {
                     Some(asked) => {
-                        return Some(self.asked(request, thread, place.since(first), (waits, &asked)));
+                        self.asked(request, thread, place.since(first), (waits, &asked));
+                        return Some(());
                     }
                     None => self.undecided_but_calls(request, thread, gap),
                 }
@@ -123,7 +124,7 @@ impl Walk<'_, '_> {
         Some(())
     }
 
-    /// The time, from its first wait on, of a request that waited for whom its own stretches asked.
+    /// A request's time from its first wait on, where it waited for the answers to its questions.
     fn asked(
         &mut self,
         request: RequestIndex,

@@ -76,8 +76,6 @@ const SCREEN_LINES: usize = 30;
 /// Compares an answer with the planted incident.
 pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let mut blocks = blocks(screen);
-    // What is only possible is no answer, and no false one.
-    blocks.retain(|block| !block.starts_with(PERHAPS));
     let headline = blocks.first().cloned().unwrap_or_default();
     let unknown = unknown(&blocks);
     blocks.extend(blamed_row(&blocks, document).map(|row| format!("{headline} {row}")));
@@ -163,9 +161,6 @@ fn beside<'a>(sized: &[&'a String], words: &'a [String]) -> Option<(&'a String, 
     let word = |block: &&'a String| words.iter().find(|word| block.contains(word.as_str()));
     sized.iter().find_map(|block| Some((*block, word(block)?)))
 }
-
-/// The beginning of a sentence about a possible cause.
-const PERHAPS: &str = "perhaps ";
 
 /// The word by which an answer leaves a wait undecided.
 const UNDECIDED: &str = "undecided";

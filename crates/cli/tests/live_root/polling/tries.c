@@ -54,7 +54,7 @@ static void hold_read(void) { if (range(lock_file(), F_RDLCK, 0, 10)) exit(9); }
 static void hold_next(void) { if (range(lock_file(), F_WRLCK, 10, 10)) exit(9); }
 static void hold_flock(void) { if (flock(lock_file(), LOCK_EX)) exit(9); }
 
-/* Of two open files' locks, one is in the other's way in the same process too. */
+/* Two open files' locks are in each other's way, in the same process too. */
 static void one_more_try(int file, short type)
 {
 	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
@@ -202,7 +202,7 @@ int main(int count, char **words)
 		if (is(mode, "lock-around") || is(mode, "late-lock"))
 			range(file, F_WRLCK, 0, 10);
 		if (is(mode, "lock-around")) {
-			/* As SQLite does between its tries. */
+			/* SQLite does so between its tries. */
 			range(file, F_RDLCK, 200, 10);
 			range(file, F_UNLCK, 0, 0);
 		}
