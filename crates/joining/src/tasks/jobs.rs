@@ -82,9 +82,12 @@ impl Walk<'_, '_> {
         let Some(woken) = woken.find(|woken| !woken.is_empty()) else {
             return self.queued_job(request, turns.thread, place);
         };
-        let mut jobs = self.first_jobs(turns.thread, &woken, place.to);
+        // Node has two pools: the job is in either.
+        let pools = by_condition(woken);
+        let mut jobs: Vec<_> =
+            pools.iter().flat_map(|woken| self.first_jobs(turns.thread, woken, place.to)).collect();
         if jobs.is_empty() {
-            jobs = self.last_jobs(turns.thread, &woken, place.to);
+            jobs = pools.iter().flat_map(|woken| self.last_jobs(turns.thread, woken, place.to)).collect();
         }
         match jobs[..] {
             [job] => Some(job),
@@ -323,6 +326,18 @@ impl Walk<'_, '_> {
         let waits = graph.state_intervals(thread).overlapping(from, to).filter(is_blocked);
         waits.filter(|wait| self.futex(wait).is_none())
     }
+}
+
+/// Woken workers by the condition at which they were idle: each pool has its own.
+fn by_condition(woken: Vec<Woken>) -> Vec<Vec<Woken>> {
+    let mut pools: Vec<Vec<Woken>> = Vec::new();
+    for one in woken {
+        match pools.iter_mut().find(|pool| Call::is_same_condition(pool[0].at, one.at)) {
+            Some(pool) => pool.push(one),
+            None => pools.push(vec![one]),
+        }
+    }
+    pools
 }
 
 /// Whether the futex is a lock by its word: a condition has none.

@@ -37,9 +37,9 @@ fn told_with(called: u64, added: &[&str], taken: &[&str], others: &[String]) -> 
     events.sort_by_key(at);
     let threads = "host web3 realtime=1000000000
         thread loop tid=10
+        thread u tid=13 tgid=10
         thread w tid=11 tgid=10
         thread v tid=12 tgid=10
-        thread u tid=13 tgid=10
         thread foreign tid=20\n";
     let machine = scaled(100_000, &format!("{threads}{}\n9600 c0 idle stopped", events.join("\n")));
     let word = format!("j{}", (9000 - called) * 100_000);
@@ -212,6 +212,25 @@ fn a_worker_that_was_woken_for_a_later_job_takes_this_one_if_it_has_the_queue_fi
     let preempted = ["1600 c1 w switch idle runnable", "2300 c1 idle switch w", no_cpu[1]];
     // Its job was another one, since the loop slept behind it.
     assert!(told_beside(2150, &[&[POOL[8]], &preempted[..]].concat()).ends_with(BY_V));
+    // The turn woke a thread in another pool first, as Node's compiler has one.
+    let of_u = [
+        "0 c4 idle switch u",
+        "100 c4 u switch idle blocked call=202:0x9000",
+        "1400 c0 loop waking u",
+        "1400 c4 idle switch u",
+        "1450 c4 u switch idle blocked call=202:0x9004",
+    ];
+    assert!(is_by_v(&[&of_u[..], &no_cpu].concat()));
+    assert!(is_by_v(&[&of_u[..], &[POOL[8]], &preempted].concat()));
+    // Two workers in one pool.
+    let second = [
+        "0 c4 idle switch u",
+        "100 c4 u switch idle blocked call=202:0x1000",
+        "1400 c0 loop waking u",
+        "2200+1 c4 idle switch u",
+        "2400 c4 u switch idle blocked call=202:0x1000",
+    ];
+    assert!(is_by_v(&[&second[..], &no_cpu].concat()));
 }
 
 #[test]
