@@ -13,6 +13,8 @@ use crate::{packages, plugin};
 #[derive(Debug)]
 pub struct Parts {
     pub in_all: f64,
+    /// Part of `unknown`: the kernel left task switches out, and the answer says so.
+    unrecorded: f64,
     states: BTreeMap<String, f64>,
     blockers: BTreeMap<String, f64>,
 }
@@ -50,7 +52,9 @@ pub fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
         };
         let (states, blockers): (BTreeMap<_, f64>, _) =
             (sum("states", "state"), sum("blocked_by", "operation"));
-        Parts { in_all: states.values().sum(), states, blockers }
+        let unrecorded = list(&answer["contributors"]).iter().filter(|one| one["code"] == "unrecorded");
+        let unrecorded = unrecorded.map(|one| ms(&one["total_ns"])).sum();
+        Parts { in_all: states.values().sum(), unrecorded, states, blockers }
     };
     ids.map(answer).collect()
 }
@@ -171,7 +175,7 @@ fn live_root_with_node_eight_identical_requests_in_an_event_loop_have_one_answer
             states.iter().map(|state| one.state(state)).sum::<f64>()
         };
         for one in &hashes {
-            assert!(computed(one) >= one.in_all * 0.98, "{one:?}");
+            assert!(computed(one) >= (one.in_all - one.unrecorded) * 0.98, "{one:?}");
         }
     }
 }
