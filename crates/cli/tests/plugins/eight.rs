@@ -14,7 +14,7 @@ use crate::{packages, plugin};
 pub struct Parts {
     pub in_all: f64,
     /// Part of `unknown`: the kernel left task switches out, and the answer says so.
-    unrecorded: f64,
+    pub unrecorded: f64,
     states: BTreeMap<String, f64>,
     blockers: BTreeMap<String, f64>,
 }

@@ -17,8 +17,15 @@ fn beside(own: &[Own], operation: &str, mut answers: Vec<Parts>) -> Vec<(Vec<f64
 /// Compares a blocked time with the program's own time, in which it also waited for a CPU.
 #[track_caller]
 fn is_within(blocked: f64, waited: f64, request: &Parts, points: f64) {
-    let least = waited - request.state("runnable") - points;
+    let least = waited - request.state("runnable") - request.unrecorded - points;
     assert!((least..=waited + points).contains(&blocked), "{waited}: {request:?}");
+}
+
+/// A request waits for its own timer; the kernel may leave its switches out, and the answer says so.
+#[track_caller]
+fn is_timer(request: &Parts, ms: f64) {
+    let (timer, points) = (request.state("timer"), request.in_all * 0.02);
+    assert!((ms - request.unrecorded - points..=ms + points).contains(&timer), "{request:?}");
 }
 
 #[test]
@@ -42,22 +49,22 @@ fn live_root_with_python_a_request_is_blocked_by_the_request_whose_job_has_the_l
             let (waited, points) = (times[3] - times[2], item.in_all * 0.02);
             assert!(waited > 250.0, "{times:?}");
             is_within(item.blocker("hold"), waited, &item, points);
-            assert!(item.state("unknown") <= points, "{item:?}");
+            assert!(item.state("unknown") - item.unrecorded <= points, "{item:?}");
         }
         for (times, quick) in all("quick") {
             let (waited, points) = (times[2] - times[0], quick.in_all * 0.02);
             assert!(waited > 250.0, "{times:?}");
             is_within(quick.blocker("batch"), waited, &quick, points);
-            assert!(quick.state("unknown") <= points, "{quick:?}");
+            assert!(quick.state("unknown") - quick.unrecorded <= points, "{quick:?}");
         }
         // The twin: in a thread that no other job needs.
         for (_, other) in all("other") {
             let points = other.in_all * 0.02;
-            assert!((other.state("timer") - 100.0).abs() <= points, "{other:?}");
+            is_timer(&other, 100.0);
             assert!(other.blocker("hold") + other.blocker("batch") <= points, "{other:?}");
         }
         for (_, hold) in all("hold") {
-            assert!((hold.state("timer") - 400.0).abs() <= hold.in_all * 0.02, "{hold:?}");
+            is_timer(&hold, 400.0);
         }
     }
 }
