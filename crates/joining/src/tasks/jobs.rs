@@ -23,6 +23,9 @@ const MAX_BEFORE_JOB: usize = 16;
 /// The most, ns, for which a woken worker runs before it waits for its queue's lock.
 const BEFORE_LOCK_NS: u64 = 20_000;
 
+/// The most bytes between a queue's condition and its lock: libuv has them beside each other.
+const QUEUE_BYTES: u64 = 256;
+
 /// The most, ns, by which a program notes a turn's end too early.
 const NOTES_NS: u64 = 100_000;
 
@@ -82,7 +85,7 @@ impl Walk<'_, '_> {
         let Some(woken) = woken.find(|woken| !woken.is_empty()) else {
             return self.queued_job(request, turns.thread, place);
         };
-        // Node has two pools: the job is in either.
+        // Node has two pools, and the job is in either.
         let pools = by_condition(woken);
         let mut jobs: Vec<_> =
             pools.iter().flat_map(|woken| self.first_jobs(turns.thread, woken, place.to)).collect();
@@ -298,7 +301,7 @@ impl Walk<'_, '_> {
         let idle_again = self.idle_again(by, at, since, called.plus(NOTES_NS));
         let done = idle_again.unwrap_or(called);
         let waits = || self.waits_of_loop(thread, since, called);
-        // It woke the loop as each job was done; it may have gone on with another one.
+        // It woke the loop as each job was done; it may have gone on with another job.
         let mut woke = waits()
             .filter(|wait| wait.to <= done && graph.wait(wait).and_then(|wait| wait.woken_by()) == Some(by));
         let woke = match which {
@@ -310,9 +313,32 @@ impl Walk<'_, '_> {
         let woke = woke.map(|wait| wait.to);
         match which {
             // Without a wake-up, a worker not idle again still works: the job's end is not known.
-            Which::First => woke.or(idle_again).filter(is_done),
+            Which::First => woke.or_else(|| self.ends(thread, by, (at, since), called)).filter(is_done),
             Which::Last => woke.filter(is_done).or(idle_again.filter(is_done)),
         }
+    }
+
+    /// The end of a worker's first job, for which it did not wake the loop: it is idle again, it waits for its queue's lock, or the loop waited for
+    /// a lock until it let go.
+    fn ends(
+        &self,
+        thread: ThreadIndex,
+        by: ThreadIndex,
+        (at, since): (u64, Stamp<Reference>),
+        called: Stamp<Reference>,
+    ) -> Option<Stamp<Reference>> {
+        let graph = &self.joined.recorded.graph;
+        let until = called.plus(NOTES_NS);
+        let is_queue = |wait: &StateInterval| {
+            let near = self.futex(wait).is_some_and(|lock| lock.abs_diff(at) <= QUEUE_BYTES);
+            near && self.ran_ns(by, since, wait.from) > BEFORE_LOCK_NS
+        };
+        let at_queue = graph.state_intervals(by).overlapping(since, until).find(is_queue);
+        let let_go = graph.state_intervals(thread).overlapping(since, called).find(|wait| {
+            self.futex(wait).is_some() && graph.wait(wait).and_then(|wait| wait.woken_by()) == Some(by)
+        });
+        let idle_again = self.idle_again(by, at, since, until);
+        [idle_again, at_queue.map(|wait| wait.from), let_go.map(|wait| wait.to)].into_iter().flatten().min()
     }
 
     /// The waits of the loop's thread for anything but a lock, for which it may wait with a callback to call.

@@ -126,7 +126,7 @@ fn only_what_made_the_answers_turn_ready_explains_the_time() {
         200 c0 idle switch loop
         210 c0 loop switch idle blocked call=232:0x3\n";
     assert_eq!(told(&two, &format!("{first}{BACK}")), CALL);
-    // The second one is asked behind the first one's answer.
+    // The second question comes behind the first answer.
     let asks = first.replace("210 c0", "205 c0 loop out call seq=1 len=9\n        210 c0");
     let later = two.replace("30 c0 loop out call seq=1 len=9\n", "");
     assert_eq!(
@@ -194,7 +194,7 @@ fn an_idle_thread_that_it_woke_explains_the_wait_that_the_thread_ended() {
     let later = begin.replace("30 c0 loop waking helper\n    30 c2 idle switch helper", "");
     let later = later.replace("105 c0", "102 c0 loop waking helper\n102 c2 idle switch helper\n105 c0");
     assert_eq!(told(&later, &back), NOTHING);
-    // It did its job, and then had another one of the loop's.
+    // It did its job, and then had another job.
     let again = "
         150 c2 helper switch idle blocked call=202:0x1000
         160 c0 idle/timer waking loop
@@ -296,7 +296,7 @@ fn helper_works(begin: &str, lines: &str) -> String {
 #[test]
 fn a_thread_works_for_the_request_whose_turn_handed_it_work_until_it_is_idle_again() {
     let (begin, back) = with_helper();
-    // Up to `a`'s answer; until it was idle at its condition; idle at another one as `a` was answered.
+    // Up to `a`'s answer; until it was idle at its condition; idle elsewhere as `a` was answered.
     assert_eq!(helper_works(&begin, &back), "30..305 a/a; ");
     let idle = |at: u64, call: &str| format!("{at} c2 helper switch idle blocked call={call}\n");
     assert_eq!(

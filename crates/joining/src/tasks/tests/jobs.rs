@@ -192,15 +192,16 @@ fn a_worker_that_was_woken_for_a_later_job_takes_this_one_if_it_has_the_queue_fi
         "2100 loop running noted below 2; 2150 v runnable noted below 1; 8000 v running noted below 1; ";
     let is_by_v = |of_w: &[&str]| told_beside(2150, of_w).ends_with(BY_V);
     // `w` waits for the queue's lock, which lies right behind the condition, and then has another job.
-    let locked = |runs: &str, idle: &str| {
+    let locked_at = |lock: &str, runs: &str, idle: &str| {
         let lines = [
-            format!("{runs} c1 w switch idle blocked call=202:0x1008"),
+            format!("{runs} c1 w switch idle blocked call=202:{lock}"),
             String::from("2200 c0 loop waking w"),
             String::from("2300 c1 idle switch w"),
             format!("{idle} c1 w switch idle blocked call=202:0x1000"),
         ];
         told_beside(2150, &[&[POOL[8]], &lines.each_ref().map(String::as_str)[..]].concat())
     };
+    let locked = |runs: &str, idle: &str| locked_at("0x1008", runs, idle);
     assert!(locked("1500", "2400").ends_with(BY_V) && locked("1500+20000", "2400").ends_with(BY_V));
     // It had no CPU.
     let no_cpu = ["2200 c1 idle switch w", "2400 c1 w switch idle blocked call=202:0x1000"];
@@ -208,7 +209,7 @@ fn a_worker_that_was_woken_for_a_later_job_takes_this_one_if_it_has_the_queue_fi
     // Both have done a job while the loop is awake.
     assert_eq!(locked("1500", "8200"), UNDECIDED);
     // It ran first, for over 20 us, and took the job; it lost its CPU then, or waited for a lock in its job.
-    assert!(locked("1500+20001", "8200").ends_with("8200 w running noted below 1; "));
+    assert!(locked_at("0x5000", "1500+20001", "8200").ends_with("8200 w running noted below 1; "));
     let preempted = ["1600 c1 w switch idle runnable", "2300 c1 idle switch w", no_cpu[1]];
     // Its job was another one, since the loop slept behind it.
     assert!(told_beside(2150, &[&[POOL[8]], &preempted[..]].concat()).ends_with(BY_V));
@@ -231,6 +232,41 @@ fn a_worker_that_was_woken_for_a_later_job_takes_this_one_if_it_has_the_queue_fi
         "2400 c4 u switch idle blocked call=202:0x1000",
     ];
     assert!(is_by_v(&[&second[..], &no_cpu].concat()));
+}
+
+#[test]
+fn a_job_whose_worker_did_not_wake_the_loop_ends_as_the_worker_waits_at_the_queue_or_lets_the_loop_go() {
+    let awake = ["7000 c3 foreign waking loop", "7000 c0 idle switch loop"];
+    let taken = [POOL[13], POOL[14], POOL[15]];
+    // It waits for the queue's lock, and is not idle again in time.
+    let at_queue = |lock: &str| {
+        let line = format!("8000 c1 w switch idle blocked call=202:{lock}");
+        told(&[&awake[..], &[&line, "9300 c3 foreign waking w", "9300 c1 idle switch w"]].concat(), &taken)
+    };
+    assert_eq!(at_queue("0x1008"), BY_W);
+    assert_eq!(at_queue("0x1100"), BY_W);
+    for far in ["0x1108", "0xef8"] {
+        assert_eq!(at_queue(far), UNDECIDED, "another lock, within its job");
+    }
+    assert_eq!(at_queue("0xf00"), BY_W);
+    // It is idle again soon behind.
+    let idle = [
+        "8000 c1 w switch idle blocked call=202:0x1008",
+        "8100 c3 foreign waking w",
+        "8100 c1 idle switch w",
+        "8200 c1 w switch idle blocked call=202:0x1004",
+    ];
+    assert_eq!(told(&[&awake[..], &idle].concat(), &taken), BY_W);
+    // The loop waits for a lock up to 8000, which the worker has as its job ends.
+    let let_go = |by: &str| {
+        let wakes = format!("8000 {by} waking loop");
+        told(
+            &[&awake[..], &["7900 c0 loop switch idle blocked call=202:0x7000", &wakes, POOL[14]]].concat(),
+            &taken,
+        )
+    };
+    assert_eq!(let_go("c1 w"), BY_W);
+    assert_eq!(let_go("c3 foreign"), UNDECIDED);
 }
 
 #[test]
