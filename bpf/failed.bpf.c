@@ -490,13 +490,13 @@ int BPF_PROG(failed_call, struct pt_regs *regs, long result)
 }
 
 SEC("tp_btf/posix_lock_inode")
-int BPF_PROG(refused_bytes, struct inode *inode, void *lock, int result)
+int BPF_PROG(posix_lock_inode, struct inode *inode, void *lock, int result)
 {
 	return lock ? lock_tried(inode, (__u64)lock, result) : 0;
 }
 
 SEC("tp_btf/flock_lock_inode")
-int BPF_PROG(refused_file, struct inode *inode, void *lock, int result)
+int BPF_PROG(flock_lock_inode, struct inode *inode, void *lock, int result)
 {
 	return lock ? lock_tried(inode, (__u64)lock, result) : 0;
 }

@@ -53,7 +53,7 @@ pub struct Missing {
 }
 
 /// The programs that keep refused file locks in threads' storage.
-const REFUSED_LOCKS: [&str; 2] = ["refused_bytes", "refused_file"];
+const REFUSED_LOCKS: [&str; 2] = ["posix_lock_inode", "flock_lock_inode"];
 
 /// The consequence if `program` cannot run.
 fn consequence(program: &str) -> &'static str {
@@ -80,7 +80,7 @@ fn consequence(program: &str) -> &'static str {
         "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
         "failed_call" | "failed_exit" => "the calls that fail before sleeps are not known",
-        "refused_bytes" | "refused_file" => "refused file locks are known only with --failed-calls",
+        "posix_lock_inode" | "flock_lock_inode" => "refused file locks are known only with --failed-calls",
         _ => "wake-ups from interrupts cannot name the interrupt",
     }
 }
@@ -111,6 +111,7 @@ fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool 
         "function_exit" => options.records_functions(),
         "follow_fork" | "follow_free" => options.follows(),
         "failed_call" | "failed_exit" => options.failed_calls,
+        "posix_lock_inode" | "flock_lock_inode" => options.calls,
         _ => true,
     }
 }
@@ -195,7 +196,7 @@ impl<'obj> Programs<'obj> {
         rodata.steal_behind_run_queue = steal::offset_from_run_queue(&kernel).unwrap_or(0);
         rodata.record_calls = options.calls;
         rodata.record_failed_calls = options.failed_calls;
-        rodata.keep_refused_locks = has_storage;
+        rodata.keep_refused_locks = has_storage && options.calls;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
         let (unwinds, not_unwound) = unwinding(options, has_helper(&kernel, "BPF_FUNC_loop"));
@@ -216,7 +217,9 @@ impl<'obj> Programs<'obj> {
             maps.unwind_rules.set_max_entries(wakepath_unwind::RULE_SETS as u32).map_err(load_error)?;
             maps.stack_copies.set_max_entries(COPY_BYTES).map_err(load_error)?;
         }
-        maps.failures.set_autocreate(has_storage || options.failed_calls).map_err(load_error)?;
+        maps.failures
+            .set_autocreate((has_storage && options.calls) || options.failed_calls)
+            .map_err(load_error)?;
         maps.path_rooms.set_autocreate(options.failed_calls).map_err(load_error)?;
         maps.current_places.set_max_entries(cpus as u32).map_err(load_error)?;
         maps.life.set_max_entries(options.life_bytes as u32).map_err(load_error)?;
