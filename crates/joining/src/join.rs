@@ -3,9 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use wakepath_clock::{Reference, Stamp, Wall};
+use wakepath_event::Tid;
 use wakepath_goroutines::GoroutineIndex;
 use wakepath_loaded::Recorded;
 use wakepath_spans::{ContextPiece, RequestIndex, SpanIndex, Stint, Turns, Work, WorksFor};
@@ -48,6 +50,8 @@ pub struct Joined<'r> {
     pub(crate) exchanges: OnceLock<Exchanges>,
     /// The same: the threads to which event loops handed work, for requests known by their connections.
     handed: OnceLock<Work<ThreadIndex, Reference>>,
+    /// The same: each process's threads.
+    mates: OnceLock<HashMap<Tid, Vec<ThreadIndex>>>,
 }
 
 /// Joins a recording with spans.
@@ -94,6 +98,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         connections,
         exchanges: OnceLock::new(),
         handed: OnceLock::new(),
+        mates: OnceLock::new(),
     })
 }
 
@@ -190,6 +195,21 @@ impl Joined<'_> {
             }
             None => Worked::unknown(from, to),
         })
+    }
+
+    /// The threads in a thread's process, itself among them; none if its process is not known.
+    pub(crate) fn mates(&self, thread: ThreadIndex) -> &[ThreadIndex] {
+        let graph = &self.recorded.graph;
+        let mates = self.mates.get_or_init(|| {
+            let mut mates: HashMap<Tid, Vec<ThreadIndex>> = HashMap::new();
+            for (index, thread) in graph.threads() {
+                if let Some(process) = thread.tgid() {
+                    mates.entry(process).or_default().push(index);
+                }
+            }
+            mates
+        });
+        graph.thread(thread).tgid().and_then(|process| mates.get(&process)).map_or(&[], Vec::as_slice)
     }
 
     /// The times in which threads worked for requests known by their connections, whose event loops handed them the work.

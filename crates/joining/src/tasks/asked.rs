@@ -93,11 +93,14 @@ impl Walk<'_, '_> {
         let own = joined.exchange(request, thread).filter(|_| self.is_loop(thread, began))?;
         let taken_up = self.taken_up(thread, own, began)?;
         let first = self.loop_waits(thread, taken_up, own.answered).first()?.from;
-        let others = joined.exchanges().others(thread, Some(own), taken_up, first);
         let stretch = Stretch { thread, from: taken_up, to: first };
-        let asked = self.asked_in(stretch, 0, &others).into_iter();
-        let stints = asked.filter_map(|one| {
-            let Whom::Thread(by, from, at) = one.whom else { return None };
+        let handed: Vec<_> = self.siblings(thread).filter_map(|by| self.handed(by, stretch)).collect();
+        let others = || joined.exchanges().others(thread, Some(own), taken_up, first);
+        if handed.is_empty() || is_disturbed(stretch, &others()) {
+            return None;
+        }
+        let stints = handed.into_iter().filter_map(|whom| {
+            let Whom::Thread(by, from, at) = whom else { return None };
             let again = at.and_then(|at| self.idle_again(by, at, from, own.answered));
             let to = again.or_else(|| self.idle_at(by, own.answered)).unwrap_or(own.answered);
             let span = joined.traced.request(request).root;
@@ -184,8 +187,7 @@ impl Walk<'_, '_> {
     /// The questions in a stretch; none if another request's data came in it, or its answer went out.
     fn asked_in(&self, stretch: Stretch, number: usize, others: &[Answered]) -> Vec<Asked> {
         let Stretch { thread, from, to } = stretch;
-        let is_within = |at: Stamp<Reference>| from <= at && at <= to;
-        if others.iter().any(|other| is_within(other.asked) || is_within(other.answered)) {
+        if is_disturbed(stretch, others) {
             return Vec::new();
         }
         let ends = self.joined.exchanges().asked_on(thread, from, to).map(Whom::End);
@@ -243,4 +245,10 @@ impl Walk<'_, '_> {
             }
         }
     }
+}
+
+/// Whether another request's data came in a stretch, or its answer went out: the stretch may be the other's.
+fn is_disturbed(Stretch { from, to, .. }: Stretch, others: &[Answered]) -> bool {
+    let is_within = |at: Stamp<Reference>| from <= at && at <= to;
+    others.iter().any(|other| is_within(other.asked) || is_within(other.answered))
 }

@@ -252,10 +252,7 @@ impl Walk<'_, '_> {
 
     /// The other threads in a thread's process.
     pub(super) fn siblings(&self, thread: ThreadIndex) -> impl Iterator<Item = ThreadIndex> {
-        let graph = &self.joined.recorded.graph;
-        let own = graph.thread(thread).tgid();
-        let others = graph.threads().filter(move |(_, other)| own.is_some() && other.tgid() == own);
-        others.map(|(index, _)| index).filter(move |index| *index != thread)
+        self.joined.mates(thread).iter().copied().filter(move |index| *index != thread)
     }
 
     /// The workers woken by the loop's thread in a turn.
