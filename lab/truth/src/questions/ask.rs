@@ -177,9 +177,7 @@ fn record(places: &Places, service: &Service, mode: Mode, folder: &Path) -> Resu
     Command::new("kill").args(["-s", "INT", &recorder.0.id().to_string()]).status()?;
     let status = ended(&mut recorder.0, TIMEOUT)?.context("the recorder did not end")?;
     ensure!(status.success(), "the recorder ended with {status}: see its log");
-    if let Some(spans) = spans {
-        spans.stop();
-    }
+    drop(spans);
     serde_json::to_writer(File::create(folder.join(LOG))?, &sent?)?;
     Ok(())
 }

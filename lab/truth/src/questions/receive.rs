@@ -14,7 +14,7 @@ const PORT: u16 = 4318;
 /// The longest message.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Receives into `file` in its own threads, up to the process's end or [`Receiving::stop`].
+/// Receives into a file in its own threads until it is dropped; then the port is free.
 pub(super) struct Receiving(Arc<Mutex<Option<File>>>);
 
 impl Receiving {
@@ -34,9 +34,10 @@ impl Receiving {
         });
         Ok(Self(file))
     }
+}
 
-    /// Ends: later messages are not written, and the port is free.
-    pub(super) fn stop(self) {
+impl Drop for Receiving {
+    fn drop(&mut self) {
         if let Ok(mut file) = self.0.lock() {
             *file = None;
         }
