@@ -59,6 +59,13 @@ pub fn answers(folder: &Place, operation: &str) -> Vec<Parts> {
     ids.map(answer).collect()
 }
 
+/// Most answers show something: nearly all their switches were recorded.
+#[track_caller]
+pub fn assert_most_recorded(answers: &[Parts]) {
+    let hidden = answers.iter().filter(|one| one.unrecorded > one.in_all * 0.1).count();
+    assert!(hidden * 2 < answers.len(), "the kernel left out switches in {hidden}: {answers:?}");
+}
+
 /// A request by the program's own clock: its name, and times, ms.
 pub struct Own {
     pub name: String,
@@ -177,5 +184,6 @@ fn live_root_with_node_eight_identical_requests_in_an_event_loop_have_one_answer
         for one in &hashes {
             assert!(computed(one) >= (one.in_all - one.unrecorded) * 0.98, "{one:?}");
         }
+        assert_most_recorded(&hashes);
     }
 }

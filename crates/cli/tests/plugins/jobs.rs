@@ -1,6 +1,6 @@
 //! Jobs in pools of threads, handed over by an event loop: a request is blocked by the request whose job has the lock, or the thread.
 
-use crate::eight::{Own, Parts, answers, own_times, recorded};
+use crate::eight::{Own, Parts, answers, assert_most_recorded, own_times, recorded};
 use crate::plugin;
 use crate::python::install;
 
@@ -41,7 +41,9 @@ fn live_root_with_python_a_request_is_blocked_by_the_request_whose_job_has_the_l
         let Some((folder, out)) = recorded(argument, would_show, program) else { return };
         let own = own_times(&out);
         let all = |operation| {
-            let all = beside(&own, operation, answers(&folder, operation));
+            let answers = answers(&folder, operation);
+            assert_most_recorded(&answers);
+            let all = beside(&own, operation, answers);
             all.iter().for_each(|one| println!("{argument} {operation}: {one:?}"));
             all
         };
