@@ -142,8 +142,8 @@ pub struct RecordArguments {
     single_probes: bool,
     /// Also record the call that failed before each sleep, and calls that fail again and again
     ///
-    /// The answer then says for what a program polls; for a file lock it does so without this option. Meanwhile each system call on the machine takes some 0.15 µs longer, also in
-    /// processes that are not asked about (docs/failed-calls.md).
+    /// The answer then says for what a program polls; for a file lock it does so without this option. Meanwhile each system call on
+    /// the machine takes some 0.15 µs longer, also in processes that are not asked about (docs/failed-calls.md).
     #[arg(long, conflicts_with = "path_only", hide_short_help = true)]
     failed_calls: bool,
     #[command(flatten)]
