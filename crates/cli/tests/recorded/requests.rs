@@ -13,6 +13,7 @@ mod hosts;
 mod many;
 mod noted;
 mod peak;
+mod undecided;
 
 use std::fs;
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 
-use super::peak::span;
+use super::peak::{span, write_spans};
 
 /// `cart` serves 120 requests that run for 100 ns, and, in turn, eight waiting for 4 µs while `pay` holds their lock and
 /// has its own request, and four sleeping for 6 µs. Two have no known thread; the last is from another time.
@@ -47,13 +47,6 @@ fn slow() -> Made {
     let made = made(&trace, &[]);
     write_spans(&made, &spans);
     made
-}
-
-fn write_spans(made: &Made, spans: &[Value]) {
-    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
-    let document =
-        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
-    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
 }
 
 fn ask(made: &Made, more: &[&str]) -> (i32, String, String) {

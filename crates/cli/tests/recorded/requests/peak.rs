@@ -22,7 +22,8 @@ pub fn span(id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
     })
 }
 
-fn write_spans(made: &Made, spans: &[Value]) {
+/// Writes spans by the service `shop` into `spans.json`.
+pub fn write_spans(made: &Made, spans: &[Value]) {
     let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
     let document =
         json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
