@@ -67,13 +67,12 @@ static __always_inline void read_lock(struct lock_read *read, __u64 address)
 	}
 }
 
-static __noinline __u32 lock_holder(__u64 head, __u32 own, const struct lock_range *asked)
+/* Not static: the kernel verifies it once, and not for each way to its calls. */
+__noinline __u32 lock_holder(__u64 head, __u32 own, __s64 from, __s64 to, bool is_read)
 {
 	bool is_flat = !bpf_core_type_exists(struct file_lock_core);
 	__u64 at = 0, list = 0;
 
-	if (!asked)
-		return 0;
 	if (!is_flat)
 		list = bpf_core_field_offset(struct file_lock, c) + bpf_core_field_offset(struct file_lock_core, flc_list);
 	else
@@ -85,8 +84,8 @@ static __noinline __u32 lock_holder(__u64 head, __u32 own, const struct lock_ran
 		if (!at || at == head)
 			return 0;
 		read_lock(&lock, at - list);
-		if (lock.pid > 0 && lock.pid != (__s32)own && lock.range.from <= asked->to && lock.range.to >= asked->from &&
-		    !(asked->is_read && lock.type == F_RDLCK))
+		if (lock.pid > 0 && lock.pid != (__s32)own && lock.range.from <= to && lock.range.to >= from &&
+		    !(is_read && lock.type == F_RDLCK))
 			return lock.pid;
 		if (bpf_probe_read_kernel(&at, sizeof(at), (void *)at))
 			return 0;
@@ -97,11 +96,11 @@ static __noinline __u32 lock_holder(__u64 head, __u32 own, const struct lock_ran
 static __always_inline __u32 flock_holder(struct inode *inode, __u32 own, __u32 operation)
 {
 	struct file_lock_context *locks = BPF_CORE_READ(inode, i_flctx);
-	struct lock_range asked = { .to = TO_END_OF_FILE, .is_read = operation & LOCK_SH };
 
 	if (!locks)
 		return 0;
-	return lock_holder((__u64)locks + bpf_core_field_offset(struct file_lock_context, flc_flock), own, &asked);
+	return lock_holder((__u64)locks + bpf_core_field_offset(struct file_lock_context, flc_flock), own, 0,
+			   TO_END_OF_FILE, operation & LOCK_SH);
 }
 
 static __always_inline __u32 range_holder(struct inode *inode, __u32 own, __u64 argument)
@@ -123,7 +122,8 @@ static __always_inline __u32 range_holder(struct inode *inode, __u32 own, __u64 
 			asked.to = flock.start - 1;
 		}
 	}
-	return lock_holder((__u64)locks + bpf_core_field_offset(struct file_lock_context, flc_posix), own, &asked);
+	return lock_holder((__u64)locks + bpf_core_field_offset(struct file_lock_context, flc_posix), own, asked.from, asked.to,
+			   asked.is_read);
 }
 
 #endif

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 use wakepath_event::{BlockedState, SwitchOut};
@@ -21,7 +21,18 @@ pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
 
 /// A folder in which a test may record, removed on drop.
 #[derive(Debug)]
-pub struct Place(tempfile::TempDir);
+pub struct Place(tempfile::TempDir, #[expect(dead_code, reason = "held")] Among);
+
+/// Whether the program's other tests with places may run meanwhile.
+#[derive(Debug)]
+enum Among {
+    #[expect(dead_code, reason = "held")]
+    Others(RwLockReadGuard<'static, ()>),
+    #[expect(dead_code, reason = "held")]
+    None(RwLockWriteGuard<'static, ()>),
+}
+
+static TESTS: RwLock<()> = RwLock::new(());
 
 impl Deref for Place {
     type Target = Path;
@@ -47,7 +58,15 @@ pub fn place(would_show: &str) -> Option<Place> {
         skip("this machine or these rights allow no recording", would_show);
         return None;
     }
-    Some(Place(tempfile::tempdir().expect("a folder")))
+    let others = Among::Others(TESTS.read().unwrap_or_else(PoisonError::into_inner));
+    Some(Place(tempfile::tempdir().expect("a folder"), others))
+}
+
+/// A place without other tests beside it: for limits on small times.
+pub fn place_alone(would_show: &str) -> Option<Place> {
+    drop(place(would_show)?);
+    let none = Among::None(TESTS.write().unwrap_or_else(PoisonError::into_inner));
+    Some(Place(tempfile::tempdir().expect("a folder"), none))
 }
 
 /// A process that is killed on drop.

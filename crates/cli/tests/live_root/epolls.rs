@@ -90,6 +90,13 @@ fn timers(document: &Value, call: &str) -> Vec<(String, i64)> {
         let object = &segment["object"];
         let words =
             [&segment["basis"], &segment["rule"], &object["name"], &object["rule"]].map(word).join(" ");
+        // Where the hypervisor had the CPU of the timer's interrupt, the wait's end is perhaps late.
+        if segment["rule"] == "perhaps_late" {
+            let (of, total) = totals.last_mut().expect("a wait before its late end");
+            assert!(of.ends_with(&[word(&object["name"]), word(&object["rule"])].join(" ")), "{document}");
+            *total += length(segment);
+            continue;
+        }
         // A late interrupt, whose time was stolen, cuts a wait into parts.
         match totals.iter_mut().find(|(of, _)| *of == words) {
             Some((_, total)) => *total += length(segment),

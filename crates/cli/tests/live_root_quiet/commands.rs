@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use wakepath_harness::live::{adds_up, contributed_ns, list, number, path, place, record};
+use wakepath_harness::live::{adds_up, contributed_ns, list, number, path, place_alone, record};
 
 #[test]
 fn a_sleeping_command_waited_for_a_timer() {
-    let Some(folder) = place("a sleep is told as a timer") else { return };
+    let Some(folder) = place_alone("a sleep is told as a timer") else { return };
     record(&folder, &["--", "sleep", "0.3"], 0);
     let document = path(&folder);
     let window = adds_up(&document);
@@ -20,7 +20,7 @@ fn a_sleeping_command_waited_for_a_timer() {
 /// Each recording learns the places of the current thread and its registers anew, from the threads running then.
 #[test]
 fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
-    let Some(folder) = place("a wait is told with the call that was made") else { return };
+    let Some(folder) = place_alone("a wait is told with the call that was made") else { return };
     let mut timers = 0;
     for _ in 0..8 {
         // On an idle machine, a recording that learns then must not learn from the idle thread.
@@ -40,7 +40,7 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
 
 #[test]
 fn a_wait_for_a_child_is_what_the_child_did() {
-    let Some(folder) = place("a wait for a child resolves into it") else { return };
+    let Some(folder) = place_alone("a wait for a child resolves into it") else { return };
     record(&folder, &["--", "sh", "-c", "sleep 0.2; true"], 0);
     let document = path(&folder);
     adds_up(&document);

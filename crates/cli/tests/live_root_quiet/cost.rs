@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use wakepath_harness::live::{
-    Beside, command, document, list, not_possible, number, place, record, texts, workload,
+    Beside, command, document, list, not_possible, number, place, place_alone, record, texts, workload,
 };
 
 /// Some ten thousand switches and wake-ups: single bytes through a pipe, on one CPU.
@@ -60,7 +60,7 @@ fn both_costs_are_said_and_the_parts_of_the_second_add_up() {
 
 #[test]
 fn stacks_make_a_switch_cost_more() {
-    let Some(folder) = place("the cost is that of the options") else { return };
+    let Some(folder) = place_alone("the cost is that of the options") else { return };
     let switch = |options: &[&str]| {
         record(&folder, &[options, &["--", "sh", "-c", PIPE]].concat(), 0);
         let cost = document(&folder, &["info"])["cost"].clone();

@@ -7,7 +7,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use wakepath_event::{Context, Event, EventKind, EventSource, Flow, RecordingFormat, SwitchOut, Tid};
-use wakepath_harness::live::{adds_up, contributed_ns, document, list, number, path, place, program, record};
+use wakepath_harness::live::{
+    adds_up, contributed_ns, document, list, number, path, place, place_alone, program, record,
+};
 use wakepath_recording::Recording;
 
 /// Compiles and records this program, which must succeed. Returns the printed numbers, one a line.
@@ -87,7 +89,7 @@ const RACE: &str = r#"
 
 #[test]
 fn a_waking_before_the_switch_out_ends_the_wait_too() {
-    let Some(folder) = place("a waking before its switch-out ends the wait") else { return };
+    let Some(folder) = place_alone("a waking before its switch-out ends the wait") else { return };
     let waited = recorded(&folder, RACE)[0];
     let document = path(&folder);
     adds_up(&document);

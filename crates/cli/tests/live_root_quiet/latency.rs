@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{
     Beside, WAKEPATH, command, counts, document, document_among, first_byte, latency, list, number, place,
-    record, run, texts, wakepath, workload,
+    place_alone, record, run, texts, wakepath, workload,
 };
 
 /// The counts by bucket.
@@ -17,7 +17,7 @@ fn buckets(target: &Value) -> Vec<(u64, u64)> {
 
 #[test]
 fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
-    let Some(folder) = place("each system call is counted") else { return };
+    let Some(folder) = place_alone("each system call is counted") else { return };
     let calls = workload(&folder, "calls");
     let targets = ["syscall:getcpu", "syscall:clock_nanosleep"];
     // Processes started by a command are counted with it; the shell makes neither kind of call.
@@ -39,7 +39,7 @@ fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
 
 #[test]
 fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
-    let Some(folder) = place("waits for a CPU add up") else { return };
+    let Some(folder) = place_alone("waits for a CPU add up") else { return };
     let calls = workload(&folder, "calls");
     // Three threads compete for one CPU.
     let command = ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000"];
@@ -60,7 +60,7 @@ fn totals(target: &Value) -> (f64, f64) {
 
 #[test]
 fn a_recording_says_what_was_counted_meanwhile() {
-    let Some(folder) = place("a recording says what was counted meanwhile") else { return };
+    let Some(folder) = place_alone("a recording says what was counted meanwhile") else { return };
     let calls = workload(&folder, "calls");
     // Three threads on one CPU wait for it; each sleeps, and unwinds every other call of a function.
     let load =
@@ -194,7 +194,7 @@ fn cost(target: &Value) -> Option<[u64; 3]> {
 
 #[test]
 fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
-    let Some(folder) = place("the cost of probes is measured") else { return };
+    let Some(folder) = place_alone("the cost of probes is measured") else { return };
     let calls = workload(&folder, "calls");
     // Other programs only slow calls, in either measurement: by a third if they share the core, by far more if they run
     // in between. The number of calls is small, so some run is undisturbed; a function that does almost nothing then

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wakepath_harness::live::{
-    Beside, command, document_among, first_byte, list, number, place, program, run, texts, wakepath, workload,
+    Beside, command, document_among, first_byte, list, number, place_alone, program, run, texts, wakepath,
+    workload,
 };
 
 /// Whether a probe soon stands at the beginning of a running program's function.
@@ -41,7 +42,7 @@ fn own_ns_a_call(calls: &str) -> f64 {
 
 #[test]
 fn who_else_pays_for_probes_is_said_with_what() {
-    let Some(folder) = place("processes that have a probed file mapped are counted") else { return };
+    let Some(folder) = place_alone("processes that have a probed file mapped are counted") else { return };
     let calls = workload(&folder, "calls");
     let processes = [sleeping(&calls), sleeping(&calls), sleeping(&calls)];
     let asked = processes[0].0.id().to_string();
@@ -93,16 +94,16 @@ fn who_else_pays_for_probes_is_said_with_what() {
 
 #[test]
 fn an_empty_function_takes_the_stated_cost_of_each_kind_of_probe() {
-    let Some(folder) = place("what probes of each kind cost is measured") else { return };
+    let Some(folder) = place_alone("what probes of each kind cost is measured") else { return };
     // The call that the compiler does not see uses the stack.
     let empty = program(&folder, "empty", include_str!("probes/empty.c"), &["-O1", "-mno-red-zone"]);
     let names: Vec<String> = ["return", "leave", "go"]
         .iter()
         .flat_map(|exit| ["nop", "push", "lea"].map(|entry| format!("./empty:{exit}_{entry}")))
         .collect();
-    // The first call at a no-operation makes the kernel put a call there, which takes up to a tenth of a millisecond:
+    // The first call at a no-operation makes the kernel put a call there, which takes some tenths of a millisecond:
     // with this number of calls, some hundredths of their time. Slow calls are few, so that some are not interrupted.
-    const QUICK: u64 = 3000;
+    const QUICK: u64 = 10_000;
     const SLOW: u64 = 300;
     const MAX_RUNS: u32 = 40;
     // Other programs only slow calls, in either measurement: the best of several runs is undisturbed. The test compares

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use wakepath_harness::live::{
-    adds_up, contributed_ns, document, list, number, path, place, program, record, run,
+    adds_up, contributed_ns, document, list, number, path, place, place_alone, program, record, run,
 };
 
 /// Builds the shop in `folder`.
@@ -46,7 +46,7 @@ fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
 
 #[test]
 fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
-    let Some(folder) = place("the functions that wait are named") else { return };
+    let Some(folder) = place_alone("the functions that wait are named") else { return };
     shop(&folder, "-fno-omit-frame-pointer");
     // On the disk with the build: a file system in memory waits for nothing.
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -107,7 +107,7 @@ fn without_frame_pointers_callers_are_named_all_the_same() {
 
 #[test]
 fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated() {
-    let Some(folder) = place("repeated stacks are those of the same place") else { return };
+    let Some(folder) = place_alone("repeated stacks are those of the same place") else { return };
     let ways = [
         ("-fno-omit-frame-pointer", "--stacks"),
         ("-fno-omit-frame-pointer", "--stacks=each"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use wakepath_harness::live::{Beside, WAKEPATH, place, program, record};
+use wakepath_harness::live::{Beside, WAKEPATH, place, place_alone, program, record};
 
 /// Prints the time at which it began, ns.
 const BEGAN: &str = r#"
@@ -92,14 +92,14 @@ fn many(folder: &Path, number: usize, kind: &str) -> Beside {
 
 #[test]
 fn a_command_begins_within_a_quarter_of_a_second() {
-    let Some(folder) = place("recording begins at once") else { return };
+    let Some(folder) = place_alone("recording begins at once") else { return };
     let took = start(&folder, 7);
     assert!(took <= Duration::from_millis(250), "{took:?}");
 }
 
 #[test]
 fn a_command_begins_within_a_second_beside_ten_busy_threads_a_cpu() {
-    let Some(folder) = place("a busy machine does not keep the command waiting") else { return };
+    let Some(folder) = place_alone("a busy machine does not keep the command waiting") else { return };
     let cpus = std::thread::available_parallelism().expect("CPUs").get();
     let _busy = many(&folder, 10 * cpus, "b");
     let took = start(&folder, 5);
@@ -108,7 +108,7 @@ fn a_command_begins_within_a_second_beside_ten_busy_threads_a_cpu() {
 
 #[test]
 fn a_command_begins_within_a_second_with_5000_processes() {
-    let Some(folder) = place("many processes do not keep the command waiting") else { return };
+    let Some(folder) = place_alone("many processes do not keep the command waiting") else { return };
     let _asleep = many(&folder, 5000, "s");
     let took = start(&folder, 5);
     assert!(took <= Duration::from_secs(1), "{took:?}");

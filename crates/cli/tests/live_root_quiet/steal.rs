@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_harness::live::{list, path, place, program, record};
+use wakepath_harness::live::{list, path, place_alone, program, record};
 
 /// Computes for 3 s. Prints its beginning and end, its running time by its own clock, and its waiting time for a CPU:
 /// the rest of the time is missing.
@@ -66,7 +66,7 @@ fn judged(folder: &Path, program: &str) -> [i64; 3] {
 /// test tries again.
 #[test]
 fn stolen_time_is_the_time_that_the_thread_lacks_by_the_kernels_account() {
-    let Some(folder) = place("what a hypervisor takes is told apart") else { return };
+    let Some(folder) = place_alone("what a hypervisor takes is told apart") else { return };
     let program = program(&folder, "computes", COMPUTES, &["-O1"]);
     let accounts_for_interrupts = Command::new("sh")
         .args(["-c", "zcat /proc/config.gz || cat /boot/config-$(uname -r)"])

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{document, list, not_possible, number, path, place, program, record};
+use wakepath_harness::live::{
+    document, list, not_possible, number, path, place, place_alone, program, record,
+};
 
 /// The program's own functions in each stack of waits in `call`, innermost first, each chain with its number of waits.
 /// An unproved frame has a question mark.
@@ -215,7 +217,7 @@ fn a_proved_caller_of_a_leaf_of_a_go_program_is_its_caller() {
 
 #[test]
 fn the_caller_of_a_leaf_is_not_skipped_in_the_samples_of_a_go_program() {
-    let Some(folder) = place("samples in a leaf name its caller") else { return };
+    let Some(folder) = place_alone("samples in a leaf name its caller") else { return };
     let Some(callers) = callers_of_a_leaf(&folder) else { return };
     let right = callers.get(&("main.outerLoop".to_owned(), true)).copied().unwrap_or(0);
     let all: u64 = callers.values().sum();

@@ -69,12 +69,26 @@ fn check(parts: &[PathBuf], is_behind_a_gap: &[usize]) -> BTreeMap<u16, Vec<(u64
     assert_eq!((found.len(), differ), (expected.len(), None));
     assert!(found.len() > 50, "{found:?}");
     let path = |nth: usize| parts[nth].display().to_string();
-    let gaps = is_behind_a_gap.iter().map(|&nth| (path(nth), Fault::PartMissing(path(nth - 1)).to_string()));
+    let gaps: Vec<_> = is_behind_a_gap
+        .iter()
+        .map(|&nth| (path(nth), Fault::PartMissing(path(nth - 1)).to_string()))
+        .collect();
     let said = damages.into_iter().map(|damage| match damage.kind {
         DamageKind::Fault(fault) => (damage.file, fault),
         other => panic!("{other:?}"),
     });
-    assert_eq!(said.collect::<Vec<_>>(), gaps.collect::<Vec<_>>());
+    let said: Vec<_> = said.collect();
+    let only = |these: &[(String, String)], those: &[(String, String)]| -> Vec<_> {
+        these.iter().filter(|it| !those.contains(it)).cloned().collect()
+    };
+    // The counts of each part's switches distinguish an empty part from a damaged part.
+    let counts: Vec<_> = printed(parts).iter().map(Vec::len).collect();
+    assert!(
+        said == gaps,
+        "too many: {:?}; too few: {:?}; {counts:?}",
+        only(&said, &gaps),
+        only(&gaps, &said)
+    );
     losses
 }
 
@@ -102,7 +116,13 @@ fn between_parts_from_overwritten_buffers_each_cpu_is_unknown() {
     let Some(folder) = place("the time between parts by perf record --overwrite is not known") else {
         return;
     };
-    let parts = parts(&folder.join("parts"), &["--overwrite", "-m", "64K"]);
+    let mut parts = parts(&folder.join("parts"), &["--overwrite", "-m", "64K"]);
+    // On a busy machine perf writes two parts for signals close to each other, one of them without a record: between it
+    // and its neighbours nothing is missing.
+    let counts: Vec<_> = printed(&parts).iter().map(Vec::len).collect();
+    let mut nth = 0..;
+    parts.retain(|_| nth.next().is_some_and(|nth: usize| counts[nth] > 0));
+    assert!(parts.len() >= 2, "{counts:?}");
     let losses = check(&parts, &(1..parts.len()).collect::<Vec<_>>());
     let switches: Vec<_> = printed(&parts).concat().iter().map(|line| words(line)).collect();
     for [_, cpu, ..] in &switches {
