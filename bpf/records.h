@@ -122,7 +122,7 @@ _Static_assert(sizeof(struct wp_switch) == 32, "switch");
 struct wp_switch_call {
 	struct wp_switch s;
 	__u32 call; /* x86-64 system call number, WP_CALL_FAULT or WP_CALL_NONE */
-	__u32 is_private; /* of futex: 1 if the wait has no time-out, and only threads of its process can end it */
+	__u32 end; /* futex: 1 if only threads of its process end the wait, no time-out; epoll_wait, epoll_pwait: ms, -1 never, 0 unknown */
 	__u64 arg0; /* its first argument (-1 without a call); for poll, ppoll, select and pselect6 the descriptor set's id */
 };
 _Static_assert(sizeof(struct wp_switch_call) == 48, "switch_call");

@@ -74,7 +74,7 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	struct pt_regs *regs;
 
 	r->c.s.h.kind = WP_SWITCH_CALL;
-	r->c.is_private = 0;
+	r->c.end = 0;
 	if (prev->flags & PF_IO_WORKER) {
 		fill_request(&r->c, &d, prev);
 		tell_descriptor(prev, r->c.arg0, &d);
@@ -101,6 +101,8 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 		return sizeof(struct wp_switch_call);
 	}
 	if (takes_descriptor(r->c.call)) {
+		if (r->c.call == SYS_epoll_wait || r->c.call == SYS_epoll_pwait)
+			r->c.end = (__s32)regs->r10 < 0 ? -1 : (__s32)regs->r10;
 		tell_file(prev, regs->di);
 		return sizeof(struct wp_switch_call);
 	}
@@ -111,7 +113,7 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	if (r->c.call != SYS_futex)
 		return sizeof(struct wp_switch_call);
 	if (!fill_lock(r, regs)) {
-		r->c.is_private = waits_privately(regs->si, regs->r10);
+		r->c.end = waits_privately(regs->si, regs->r10);
 		return sizeof(struct wp_switch_call);
 	}
 	r->c.s.h.kind = WP_SWITCH_LOCK;

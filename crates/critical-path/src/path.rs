@@ -509,6 +509,8 @@ pub enum Rule {
     /// The event loop asked, in the request's own turn, the thread or connection that ended the loop's wait before the request's next turn: this
     /// explains the time between.
     AskedInTurn,
+    /// Another request's data or timer alone ended the event loop's wait before the answer: its turn made this request ready.
+    ReadyInTurn,
     /// A wait within a client's span is a wait for the called service's request.
     CalledRequest,
     /// Threads had the lock in turn, and a thread took it out of turn: each thread stands for the time until it released the lock.

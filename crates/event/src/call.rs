@@ -8,8 +8,8 @@ pub struct Call {
     /// The x86-64 number.
     pub number: u32,
     /// The first argument: a descriptor, or an address; for a polling call, the id of its [`Call::set`].
-    /// [`Call::NO_ARGUMENT`] if not recorded. At the end of a wait it may also hold the known part of the
-    /// end: [`Call::ended_by`].
+    /// [`Call::NO_ARGUMENT`] if not recorded. Beside a descriptor set it may also hold the time-out,
+    /// [`Call::timeout`], and at the end of a wait in its place the known part of the end: [`Call::ended_by`].
     pub arg0: u64,
     /// For futex waits: the lock word, read at the wait's beginning.
     pub lock: Option<LockWord>,
@@ -119,6 +119,34 @@ impl Call {
         Self { arg0, ..self }
     }
 
+    /// This call with its time-out, if it is a call whose time-out is kept. The wait's end takes its place: [`Call::with_end`].
+    #[must_use]
+    pub fn with_timeout(self, timeout: Option<Timeout>) -> Self {
+        let argument = self.argument();
+        let is_kept = Self::EPOLLS.contains(&self.number) && argument != Self::NO_ARGUMENT;
+        let code = match timeout {
+            _ if !is_kept => return self,
+            None => 0,
+            Some(Timeout::Never) => NOTHING,
+            Some(Timeout::Ms(ms)) if ms < NOTHING => ms,
+            Some(Timeout::Ms(_)) => 0,
+        };
+        Self { arg0: u64::from(code) << FD_SHIFT | argument, ..self }
+    }
+
+    /// The call's time-out, before the wait's end is known; `None` where it is not recorded.
+    pub fn timeout(&self) -> Option<Timeout> {
+        let has_end = self.arg0 >> HAS_END.trailing_zeros() != 0;
+        if !Self::EPOLLS.contains(&self.number) || has_end {
+            return None;
+        }
+        match (self.arg0 >> FD_SHIFT) as u32 {
+            0 => None,
+            NOTHING => Some(Timeout::Never),
+            ms => Some(Timeout::Ms(ms)),
+        }
+    }
+
     /// The known part of a wait's end in this call.
     pub fn ended_by(&self) -> WaitEnd {
         let has_end = self.arg0 >> HAS_END.trailing_zeros() == 1;
@@ -133,6 +161,34 @@ impl Call {
             WaitEnd::TimerMember
         } else {
             WaitEnd::NotKnown
+        }
+    }
+}
+
+/// For how long a call waits for a set's descriptors at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Timeout {
+    /// Without an end.
+    Never,
+    /// This many milliseconds, at least 1: such a call does not wait at all with 0.
+    Ms(u32),
+}
+
+impl Timeout {
+    /// The time-out in a record; `None` if it was not recorded.
+    pub const fn recorded(record: u32) -> Option<Self> {
+        match record {
+            0 => None,
+            u32::MAX => Some(Self::Never),
+            ms => Some(Self::Ms(ms)),
+        }
+    }
+
+    /// The number that stands for it in a record.
+    pub const fn record(self) -> u32 {
+        match self {
+            Self::Never => u32::MAX,
+            Self::Ms(ms) => ms,
         }
     }
 }
@@ -267,6 +323,34 @@ mod tests {
         }
         assert_eq!((call(0, id).set(), call(202, Call::EMPTY_SET).is_sleep()), (None, false));
         assert!(Call::SLEEPS.iter().all(|&number| call(number, 0).is_sleep()));
+    }
+
+    #[test]
+    fn a_time_out_travels_with_its_call_until_the_waits_end_takes_its_place() {
+        let call = |number, arg0| Call { number, arg0, lock: None };
+        let (short, long) = (Timeout::Ms(1), Timeout::Ms(NOTHING - 1));
+        for number in Call::EPOLLS {
+            for timeout in [None, Some(short), Some(long), Some(Timeout::Never)] {
+                let with = call(number, 7).with_timeout(Some(Timeout::Ms(5))).with_timeout(timeout);
+                assert_eq!(
+                    (with.timeout(), with.argument(), with.ended_by()),
+                    (timeout, 7, WaitEnd::NotKnown)
+                );
+                let ended = with.with_end(WaitEnd::Ready(3));
+                assert_eq!((ended.timeout(), ended.ended_by()), (None, WaitEnd::Ready(3)));
+            }
+            assert_eq!(call(number, 7).with_timeout(Some(Timeout::Ms(NOTHING))).timeout(), None, "too long");
+            let unknown = call(number, Call::NO_ARGUMENT);
+            assert_eq!((unknown.with_timeout(Some(short)), unknown.timeout()), (unknown, None));
+        }
+        for number in [0, 7, 44] {
+            assert_eq!(call(number, 7).with_timeout(Some(short)), call(number, 7), "no set of the kernel's");
+            assert_eq!(call(number, 5 << FD_SHIFT | 7).timeout(), None);
+        }
+        let numbers = [short, Timeout::Never].map(Timeout::record);
+        assert_eq!(numbers, [1, u32::MAX]);
+        let read = [0, 1, u32::MAX].map(Timeout::recorded);
+        assert_eq!(read, [None, Some(short), Some(Timeout::Never)]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod state;
 mod thread_context;
 mod user_mark;
 
-pub use call::{Call, LockWord, WaitEnd};
+pub use call::{Call, LockWord, Timeout, WaitEnd};
 pub use context::{Context, Softirq};
 pub use cost::{CostKind, KernelCost};
 pub use damage::{Damage, DamageKind};

@@ -55,7 +55,7 @@ pub(crate) fn early_ns(language: Option<Language>) -> u64 {
 }
 
 /// The longest time, ns, in which a loop accepts a connection: its data come behind.
-const ACCEPTS_NS: u64 = 3_000_000;
+pub(crate) const ACCEPTS_NS: u64 = 3_000_000;
 
 /// The most answers searched behind a time for requests that were open then.
 const MAX_OPEN: usize = 4096;

@@ -14,6 +14,7 @@
 
 mod asked;
 mod calls;
+mod due;
 mod jobs;
 #[cfg(test)]
 mod tests;

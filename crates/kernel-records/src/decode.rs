@@ -11,7 +11,8 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
     LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, SetMember, Softirq, Stack,
-    StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, Timeout,
+    UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -105,7 +106,8 @@ impl Decoder {
                 if let Some(r) = bytes.first_chunk::<48>() {
                     let is_private = u32_at(r, 32) == Call::FUTEX && u32_at(r, 36) != 0;
                     let lock = is_private.then(LockWord::private_futex);
-                    return Ok(take(event(header, cpu, self.switch(r, call(r, lock))), 48));
+                    let call = call(r, lock).map(|call| call.with_timeout(Timeout::recorded(u32_at(r, 36))));
+                    return Ok(take(event(header, cpu, self.switch(r, call)), 48));
                 }
             }
             SWITCH_LOCK => {

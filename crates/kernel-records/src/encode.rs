@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, GoStep,
     HeldRequest, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Reclaim, Stack, SwitchOut,
-    ThreadContext, ThreadIdentity,
+    ThreadContext, ThreadIdentity, Timeout,
 };
 
 use crate::decode::{
@@ -343,8 +343,9 @@ fn switch_call(call: Option<&Call>, w: &mut Record<'_>) -> Kind {
     let Some(call) = call else { return Kind::Switch };
     w.u32(call.number);
     let is_private = call.number == Call::FUTEX && call.lock == Some(LockWord::private_futex());
-    w.u32(is_private.into());
-    w.u64(call.arg0);
+    let timeout = call.timeout();
+    w.u32(timeout.map_or(is_private.into(), Timeout::record));
+    w.u64(if timeout.is_some() { call.argument() } else { call.arg0 });
     let Some(lock) = call.lock.filter(|_| !is_private) else { return Kind::SwitchCall };
     w.u32(lock.operation);
     lock_word(&lock, w);

@@ -257,7 +257,7 @@ const SWITCH_CALL: &[Field] = &[
     f("interrupts_ns", "s.interrupts_ns", 24, Number(4)),
     f("flags", "s.flags", 28, Bits(4)),
     f("call", "call", 32, Number(4)),
-    f("is_private", "is_private", 36, Number(4)),
+    f("end", "end", 36, Number(4)),
     f("arg0", "arg0", 40, Bits(8)),
 ];
 
@@ -267,7 +267,7 @@ const SWITCH_LOCK: &[Field] = &[
     f("interrupts_ns", "c.s.interrupts_ns", 24, Number(4)),
     f("flags", "c.s.flags", 28, Bits(4)),
     f("call", "c.call", 32, Number(4)),
-    f("is_private", "c.is_private", 36, Number(4)),
+    f("end", "c.end", 36, Number(4)),
     f("arg0", "c.arg0", 40, Bits(8)),
     f("op", "op", 48, Bits(4)),
     f("value", "value", 52, Bits(4)),

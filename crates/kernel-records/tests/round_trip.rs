@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use wakepath_event::{CostKind, Cpu, Event, EventKind, KernelCost};
+use wakepath_event::{
+    BlockedState, Call, CostKind, Cpu, Event, EventKind, KernelCost, LockWord, SwitchOut, Tid, Timeout,
+};
 use wakepath_kernel_records::layout::{self, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{
     Buffer, DecodeError, Decoder, Encoder, Header, Kind, fields, record_length, walk,
 };
 use wakepath_scenario::arbitrary::{self, any_event, cases, flip};
+use wakepath_scenario::event;
 
 /// The records' kernel.
 const RELEASE: &str = "6.18.0";
@@ -196,4 +199,30 @@ fn preemption_and_throttling_outrank_the_state() {
             "{state:#x} {flags}: {event:?}"
         );
     }
+}
+
+#[test]
+fn a_time_out_stands_beside_the_call_and_an_older_record_has_none() {
+    let switch = |call| {
+        let out = SwitchOut::Blocked(BlockedState::Interruptible);
+        event(5, 0, 7, EventKind::Switch { next: Tid(1), out, interrupts_ns: 0, call: Some(call) })
+    };
+    let decode = |bytes: &[u8]| Decoder::for_release(RELEASE).decode(bytes, Cpu(0)).expect("a record").0;
+    let plain = Call { number: 232, arg0: 3, lock: None };
+    for (timeout, number) in [(Timeout::Ms(300), 300), (Timeout::Never, u32::MAX)] {
+        let event = switch(plain.with_timeout(Some(timeout)));
+        let bytes = encoded(&event);
+        assert_eq!(
+            (&bytes[36..40], &bytes[40..48]),
+            (&u32::to_le_bytes(number)[..], &u64::to_le_bytes(3)[..])
+        );
+        assert_eq!(decode(&bytes), event);
+        // The register's upper half is no time-out.
+        let mut older = encoded(&switch(plain));
+        older[44] = 9;
+        assert_eq!(decode(&older), switch(plain));
+    }
+    // A futex's word there means something else.
+    let futex = switch(Call { number: Call::FUTEX, arg0: 64, lock: Some(LockWord::private_futex()) });
+    assert_eq!(decode(&encoded(&futex)), futex);
 }

@@ -61,6 +61,7 @@ fn every_code_has_its_sentence() {
         Rule::NotedReady,
         Rule::NextTurn,
         Rule::AskedInTurn,
+        Rule::ReadyInTurn,
         Rule::CalledRequest,
         Rule::StolenBefore,
         Rule::LateInterrupt,

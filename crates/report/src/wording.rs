@@ -499,7 +499,11 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         ),
         Rule::AskedInTurn => (
             "asked_in_turn",
-            "the request's own turn asked a connection's other end, or a thread in its process: the answer ended the event loop's wait before the next turn",
+            "the request's own turn asked a connection's other end, or a thread in its process, or set a timer: the answer, or the timer, came before the request's next turn",
+        ),
+        Rule::ReadyInTurn => (
+            "ready_in_turn",
+            "another request's data or timer alone ended the event loop's wait before the answer: that request's turn made this request ready",
         ),
         Rule::CalledRequest => (
             "called_request",

@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, FlowId, LostRecords, Signal,
-    SignalEffect, ThreadIdentity, Tid,
+    SignalEffect, ThreadIdentity, Tid, Timeout,
 };
 
 /// A thread as a dense number, in the order of first appearance. Tids are reused; these are not.
@@ -87,6 +87,8 @@ pub struct Wait {
     pub state: Option<BlockedState>,
     /// The system call in which the thread was blocked.
     pub call: Option<Call>,
+    /// The call's time-out, if it waits for a set's descriptors.
+    pub timeout: Option<Timeout>,
     /// The awaited lock.
     pub lock: Option<ContendedLock>,
     /// The end of the wait.

@@ -287,6 +287,7 @@ impl Timeline {
         row.wait.lock = lock;
         row.wait.end = end;
         if let Some(call) = &mut row.wait.call {
+            row.wait.timeout = call.timeout();
             let woken = if let Waker::Woken(woken) = end { Some(woken.at) } else { None };
             let ready = row.ready.filter(|&(at, _)| Some(at) == woken).map(|(_, fd)| fd);
             *call = call.with_end(match ready {

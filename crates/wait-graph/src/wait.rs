@@ -1,7 +1,7 @@
 //! A graph's waits, in compact form.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call, Context, LockWord, Softirq};
+use wakepath_event::{BlockedState, Call, Context, LockWord, Softirq, Timeout};
 
 use crate::chunks::Chunks;
 use crate::{ContendedLock, Cut, EvidenceIndex, Late, Occupant, ThreadIndex, Wait, WakeUp, Waker};
@@ -19,6 +19,8 @@ pub(crate) struct Waits {
     locks: Vec<(u32, ContendedLock)>,
     words: Vec<(u32, LockWord)>,
     states: Vec<(u32, u32)>,
+    /// Time-outs, for waits in epoll_wait.
+    timeouts: Vec<(u32, Timeout)>,
     /// The waits with a second wake-up, before their switch-out, that may have ended them.
     woken_before: Vec<(u32, ())>,
     /// The stolen times before the interrupts that ended waits.
@@ -134,6 +136,7 @@ impl Waits {
         if wait.woken_before {
             self.woken_before.push((index, ()));
         }
+        self.timeouts.extend(wait.timeout.map(|timeout| (index, timeout)));
         let is_private = |call: &Call| call.lock == Some(LockWord::private_futex());
         let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| match call.number {
             Call::FUTEX if is_private(&call) => (PRIVATE_FUTEX, call.arg0),
@@ -187,6 +190,7 @@ impl Waits {
         Some(Wait {
             state,
             call,
+            timeout: find(&self.timeouts, index),
             lock: if has_lock { find(&self.locks, index) } else { None },
             end,
             newborn: packed.state & NEWBORN != 0,
@@ -213,6 +217,7 @@ impl Waits {
         self.locks.shrink_to_fit();
         self.words.shrink_to_fit();
         self.states.shrink_to_fit();
+        self.timeouts.shrink_to_fit();
         self.woken_before.shrink_to_fit();
         self.lates.shrink_to_fit();
     }
@@ -223,6 +228,7 @@ impl Waits {
             + size_of_val(&*self.locks)
             + size_of_val(&*self.words)
             + size_of_val(&*self.states)
+            + size_of_val(&*self.timeouts)
             + size_of_val(&*self.woken_before)
             + size_of_val(&*self.lates)
             + size_of_val(&*self.cuts)
@@ -258,6 +264,8 @@ mod tests {
         let mut all = vec![
             plain,
             Wait { state: None, call: None, end: Waker::Unseen, newborn: true, ..plain },
+            Wait { timeout: Some(Timeout::Ms(300)), ..plain },
+            Wait { timeout: Some(Timeout::Never), ..plain },
             Wait {
                 state: Some(BlockedState::Other(0x4000)),
                 end: Waker::Open,

@@ -1,4 +1,4 @@
-//! Questions in a request's own turns, in an event loop whose turns nobody noted: to a connection's other end, or a thread in a pool.
+//! Questions in a request's own turns, in an event loop whose turns nobody noted: to a connection's other end, to a thread in a pool, or to the time.
 //!
 //! ```text
 //! loop      a...|b|....|a       `a`: in this stretch only this request's data came, and the loop sent a question, or woke an idle thread
@@ -30,10 +30,10 @@ const MAX_ASKED: usize = 64;
 
 /// A loop's time for a request between two waits.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
-    thread: ThreadIndex,
-    from: Stamp<Reference>,
-    to: Stamp<Reference>,
+pub(super) struct Stretch {
+    pub(super) thread: ThreadIndex,
+    pub(super) from: Stamp<Reference>,
+    pub(super) to: Stamp<Reference>,
 }
 
 /// A part of a request's time explained by its question.
@@ -50,6 +50,8 @@ pub(super) enum ExplainedBy {
     Wait(usize),
     /// A thread had done its job by this time, as the loop ran.
     Thread(ThreadIndex, Stamp<Reference>),
+    /// A timer was due at this time, as the loop ran.
+    Timer(Stamp<Reference>),
 }
 
 /// A stretch's question.
@@ -66,6 +68,8 @@ enum Whom {
     End(Flow),
     /// A thread, from this time on; until then it was idle at this condition, or there was no such thread.
     Thread(ThreadIndex, Stamp<Reference>, Option<u64>),
+    /// A timer, due at this time.
+    Timer(Stamp<Reference>),
 }
 
 /// Threads' work for requests known by their connections: an event loop handed it to them in the turn which took the request up.
@@ -91,12 +95,12 @@ impl Walk<'_, '_> {
         let joined = self.joined;
         let (began, _) = joined.times(request);
         let own = joined.exchange(request, thread).filter(|_| self.is_loop(thread, began))?;
-        let taken_up = self.taken_up(thread, own, began)?;
+        let taken_up = self.taken_up(thread, own, began)?.to;
         let first = self.loop_waits(thread, taken_up, own.answered).first()?.from;
         let stretch = Stretch { thread, from: taken_up, to: first };
         let handed: Vec<_> = self.siblings(thread).filter_map(|by| self.handed(by, stretch)).collect();
         let others = || joined.exchanges().others(thread, Some(own), taken_up, first);
-        if handed.is_empty() || is_disturbed(stretch, &others()) {
+        if handed.is_empty() || stretch.is_disturbed(&others()) {
             return None;
         }
         let stints = handed.into_iter().filter_map(|whom| {
@@ -119,17 +123,15 @@ impl Walk<'_, '_> {
     ) -> Option<Vec<Explained>> {
         let (first, last) = (waits.first()?, waits.last()?);
         let taken_up = self.taken_up(thread, own, began)?;
-        let others = self.joined.exchanges().others(thread, Some(own), taken_up, last.to);
-        let stretch = Stretch { thread, from: taken_up, to: first.from };
-        let mut asked = self.asked_in(stretch, 0, &others);
+        let others = self.joined.exchanges().others(thread, Some(own), taken_up.to, last.to);
+        let mut asked = self.asked_between(thread, &taken_up, first, 0, &others);
         let mut stretches = Vec::new();
         for (place, wait) in waits.iter().enumerate().take(MAX_WAITS) {
             let by = asked.iter().rev().find(|one| self.has_ended(thread, one, waits, wait));
             let by = by.map(|one| one.stretch);
             stretches.push(by);
             if let (Some(_), Some(next)) = (by, waits.get(place + 1)) {
-                let stretch = Stretch { thread, from: wait.to, to: next.from };
-                asked.extend(self.asked_in(stretch, place + 1, &others));
+                asked.extend(self.asked_between(thread, wait, next, place + 1, &others));
                 let too_many = asked.len().saturating_sub(MAX_ASKED);
                 asked.drain(..too_many);
             }
@@ -137,7 +139,7 @@ impl Walk<'_, '_> {
         // Back from the answer: only what made its stretch ready explains the time before.
         let (mut explained, mut at) = (Vec::new(), waits.len());
         if stretches.last() == Some(&None) {
-            let ended = self.ended_as_it_ran(&asked, last.from, own.answered)?;
+            let ended = self.ended_as_it_ran(&asked, waits, own.answered)?;
             at = ended.first;
             explained.push(ended);
         }
@@ -150,14 +152,20 @@ impl Walk<'_, '_> {
         Some(explained)
     }
 
-    /// The single asked thread which ended its job since the loop's last wait began: it is idle as the request is answered.
+    /// The single asked thread which ended its job since the loop's last wait began, and is idle as the request is answered; or the single timer due
+    /// since this wait's end.
     fn ended_as_it_ran(
         &self,
         asked: &[Asked],
-        since: Stamp<Reference>,
+        waits: &[StateInterval],
         answered: Stamp<Reference>,
     ) -> Option<Explained> {
+        let (since, ran) = waits.last().map(|last| (last.from, last.to))?;
         let mut ended = asked.iter().filter_map(|one| match one.whom {
+            Whom::Timer(due) => {
+                let was_due = ran <= due && due <= answered && self.stood(due, &waits[one.stretch..]);
+                was_due.then_some(Explained { first: one.stretch, end: ExplainedBy::Timer(due) })
+            }
             Whom::Thread(by, ..) => {
                 let done = self.idle_at(by, answered).filter(|done| *done >= since)?;
                 Some(Explained { first: one.stretch, end: ExplainedBy::Thread(by, done) })
@@ -173,26 +181,28 @@ impl Walk<'_, '_> {
         now.find(|wait| self.condition_of(wait).is_some()).map(|wait| wait.from)
     }
 
-    /// The wait's end before a request, if its data ended this wait, or came behind: it was taken up at once.
-    fn taken_up(
-        &self,
-        thread: ThreadIndex,
-        own: Answered,
-        began: Stamp<Reference>,
-    ) -> Option<Stamp<Reference>> {
-        let before = self.wait_before(thread, began)?;
-        (before.from < own.asked).then_some(before.to)
+    /// The wait before a request, if its data ended this wait, or came behind: it was taken up at once.
+    fn taken_up(&self, thread: ThreadIndex, own: Answered, began: Stamp<Reference>) -> Option<StateInterval> {
+        self.wait_before(thread, began).filter(|before| before.from < own.asked)
     }
 
-    /// The questions in a stretch; none if another request's data came in it, or its answer went out.
-    fn asked_in(&self, stretch: Stretch, number: usize, others: &[Answered]) -> Vec<Asked> {
-        let Stretch { thread, from, to } = stretch;
-        if is_disturbed(stretch, others) {
+    /// The questions in the stretch between two waits; none if another request's data came in it, or its answer went out.
+    fn asked_between(
+        &self,
+        thread: ThreadIndex,
+        before: &StateInterval,
+        after: &StateInterval,
+        number: usize,
+        others: &[Answered],
+    ) -> Vec<Asked> {
+        let stretch = Stretch { thread, from: before.to, to: after.from };
+        if stretch.is_disturbed(others) {
             return Vec::new();
         }
-        let ends = self.joined.exchanges().asked_on(thread, from, to).map(Whom::End);
+        let ends = self.joined.exchanges().asked_on(thread, stretch.from, stretch.to).map(Whom::End);
         let threads = self.siblings(thread).filter_map(|by| self.handed(by, stretch));
-        ends.chain(threads).take(MAX_ASKED).map(|whom| Asked { stretch: number, whom }).collect()
+        let timer = self.timer_set(before, after).map(Whom::Timer);
+        ends.chain(threads).chain(timer).take(MAX_ASKED).map(|whom| Asked { stretch: number, whom }).collect()
     }
 
     /// A thread woken by the loop in a stretch, or made.
@@ -225,6 +235,10 @@ impl Walk<'_, '_> {
         let graph = &self.joined.recorded.graph;
         let Some(ended) = graph.wait(wait) else { return false };
         match asked.whom {
+            Whom::Timer(due) => {
+                let since = waits.iter().skip(asked.stretch).take_while(|one| one.from <= wait.from);
+                self.is_ended_by_timer(wait, due) && since.into_iter().all(|one| self.stood(due, &[*one]))
+            }
             Whom::End(flow) => {
                 let Waker::Woken(woken) = ended.end else { return false };
                 let Some(Evidence::Packet(packet)) = graph.evidence(woken.evidence) else { return false };
@@ -247,8 +261,10 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Whether another request's data came in a stretch, or its answer went out: the stretch may be the other's.
-fn is_disturbed(Stretch { from, to, .. }: Stretch, others: &[Answered]) -> bool {
-    let is_within = |at: Stamp<Reference>| from <= at && at <= to;
-    others.iter().any(|other| is_within(other.asked) || is_within(other.answered))
+impl Stretch {
+    /// Whether another request's data came in a stretch, or its answer went out: the stretch may be the other's.
+    pub(super) fn is_disturbed(self, others: &[Answered]) -> bool {
+        let is_within = |at: Stamp<Reference>| self.from <= at && at <= self.to;
+        others.iter().any(|other| is_within(other.asked) || is_within(other.answered))
+    }
 }

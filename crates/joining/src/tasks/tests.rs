@@ -8,6 +8,7 @@ use super::*;
 use crate::testing::{Made, made, scaled};
 
 mod asked;
+mod due;
 mod jobs;
 mod unnoted;
 
@@ -29,6 +30,7 @@ fn path(made: &Made, asked: &str) -> Option<String> {
             Basis::Inferred(Rule::NextTurn) => " next",
             Basis::Inferred(Rule::CalledRequest) => " called",
             Basis::Inferred(Rule::AskedInTurn) => " asked",
+            Basis::Inferred(Rule::ReadyInTurn) => " made",
             Basis::Inferred(Rule::ReadyDescriptor) => " ready",
             Basis::Ambiguous => " ?",
             other => panic!("{other:?}"),

@@ -15,6 +15,7 @@ use wakepath_spans::{Kind, RequestIndex};
 use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, ThreadState};
 
 use super::asked::{Explained, ExplainedBy};
+use super::due::MadeReady;
 use super::{COARSE_NS, MAX_SPANS, Place, TAKES_UP_NS, Walk, is_blocked, is_noted};
 use crate::arrival::Answered;
 use crate::model::JoinedBy;
@@ -116,7 +117,17 @@ impl Walk<'_, '_> {
                         self.asked(request, thread, place.since(first), (waits, &asked));
                         return Some(());
                     }
-                    None => self.undecided_but_calls(request, thread, gap),
+                    None => match own.and_then(|own| self.made_ready((request, thread), own, waits)) {
+                        Some(made) => {
+                            let [from, to] = [made.from, made.to].map(|end| end.clamp(first, place.to));
+                            self.thread(thread, place.since(first).until(from), Some(request));
+                            let gap = place.since(from).until(to);
+                            self.made_ready_by(request, thread, gap, made);
+                            self.thread(thread, place.since(gap.to), None);
+                            return Some(());
+                        }
+                        None => self.undecided_but_calls(request, thread, gap),
+                    },
                 }
             }
         }
@@ -136,7 +147,7 @@ impl Walk<'_, '_> {
         for Explained { first, end } in asked {
             let to = match end {
                 ExplainedBy::Wait(ended) => waits[*ended].to,
-                ExplainedBy::Thread(_, done) => *done,
+                ExplainedBy::Thread(_, done) | ExplainedBy::Timer(done) => *done,
             };
             let [from, to] = [waits[*first].from, to].map(|end| end.clamp(at, place.to));
             self.thread(thread, place.since(at).until(from), Some(request));
@@ -145,6 +156,12 @@ impl Walk<'_, '_> {
                 ExplainedBy::Thread(by, _) => {
                     let below = self.wait(request, thread, by, gap, Rule::AskedInTurn);
                     self.thread(by, below, None);
+                }
+                ExplainedBy::Timer(due) => {
+                    let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
+                    self.own(request, thread, gap, kind, cause, Basis::Inferred(Rule::AskedInTurn));
+                    // Behind it the loop ran for others or for this request: nothing shows since when.
+                    return self.undecided_but_calls(request, thread, place.since(due));
                 }
                 ExplainedBy::Wait(_) => {
                     let graph = &self.joined.recorded.graph;
@@ -158,6 +175,22 @@ impl Walk<'_, '_> {
             at = to;
         }
         self.thread(thread, place.since(at), Some(request));
+    }
+
+    /// A wait for what another request's turn did, up to the end of the loop's last wait.
+    fn made_ready_by(&mut self, request: RequestIndex, thread: ThreadIndex, gap: Place, made: MadeReady) {
+        let rule = Rule::ReadyInTurn;
+        let below = self.wait(request, thread, thread, gap, rule);
+        if made.is_timer {
+            let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
+            return self.own(made.by, thread, below, kind, cause, Basis::Inferred(rule));
+        }
+        let window = Window { thread, from: gap.from, to: gap.to };
+        let graph = &self.joined.recorded.graph;
+        match as_single_wait(graph, window, self.timeouts, self.hand_overs, rule) {
+            Some(path) => self.add(path, below, Some(made.by)),
+            None => self.undecided(made.by, thread, below),
+        }
     }
 
     /// Whether a thread waited in an event loop last before `at`.
@@ -200,6 +233,10 @@ impl Walk<'_, '_> {
         match path {
             Some(path) if waits.last().is_some_and(is_descriptor) || !path.segments.iter().any(is_timer) => {
                 self.add(path, gap, Some(request));
+            }
+            // A timer from before the request is not its own.
+            Some(_) if waits.last().is_some_and(|last| self.stood_before(thread, gap.from, last)) => {
+                self.undecided_but_calls(request, thread, gap);
             }
             // A time-out is the request's timer. Before it there may have been an earlier turn: where the loop was busy, and where it waited
             // for what came for no other request.
