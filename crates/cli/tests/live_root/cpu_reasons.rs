@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wakepath_harness::live::{document, list, not_possible, number, place, record};
+use wakepath_harness::live::{document, list, not_possible, number, place_alone, record};
 
 const WOULD_SHOW: &str =
     "nice values, classes and allowed CPUs are said where they are why others had the CPU";
@@ -46,9 +45,6 @@ impl Drop for Competitor {
     }
 }
 
-/// Each of these tests has its competitor on CPU 0, and must not meet another's.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// Records a program that computes, started by these words; the row of its waits for a CPU.
 fn waits(folder: &Path, before: &str, rounds: u32) -> Option<Value> {
     let mut words = vec!["--"];
@@ -62,7 +58,7 @@ fn waits(folder: &Path, before: &str, rounds: u32) -> Option<Value> {
     Some(row.clone())
 }
 
-/// The row where the competitor had the CPU for the longest time. Other tests' programs want it too.
+/// The row where the competitor had the CPU for the longest time.
 fn behind(folder: &Path, before: &str, rounds: u32) -> Value {
     let row = waits(folder, before, rounds).expect("waits for a CPU");
     assert_eq!(row["parts"][0]["what"], "batchjob", "the competitor had the CPU: {row}");
@@ -86,8 +82,7 @@ fn standing(class: &str, nice: i32) -> Value {
 
 #[test]
 fn nice_values_and_allowed_cpus_are_said_where_they_count_and_nowhere_else() {
-    let Some(folder) = place(WOULD_SHOW) else { return };
-    let _alone = ALONE.lock();
+    let Some(folder) = place_alone(WOULD_SHOW) else { return };
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return not_possible("there is one CPU", WOULD_SHOW);
     }
@@ -130,8 +125,7 @@ fn nice_values_and_allowed_cpus_are_said_where_they_count_and_nowhere_else() {
 
 #[test]
 fn a_nice_value_does_not_count_between_sessions_that_share_the_cpu() {
-    let Some(folder) = place(WOULD_SHOW) else { return };
-    let _alone = ALONE.lock();
+    let Some(folder) = place_alone(WOULD_SHOW) else { return };
     let has_sessions = fs::read_to_string("/proc/self/autogroup")
         .is_ok_and(|text| text.starts_with("/autogroup-"))
         && fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
@@ -182,8 +176,7 @@ impl Drop for Cpuset {
 
 #[test]
 fn a_cpuset_is_named_where_a_thread_waits_in_it() {
-    let Some(folder) = place(WOULD_SHOW) else { return };
-    let _alone = ALONE.lock();
+    let Some(folder) = place_alone(WOULD_SHOW) else { return };
     let Some(group) = Cpuset::new() else {
         return not_possible("no cgroup that could have a cpuset", WOULD_SHOW);
     };

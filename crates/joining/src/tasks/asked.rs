@@ -48,6 +48,8 @@ pub(super) struct Explained {
 pub(super) enum ExplainedBy {
     /// The answer ended the wait with this index.
     Wait(usize),
+    /// The timer ended the wait with this index.
+    TimeOut(usize),
     /// A thread had done its job by this time, as the loop ran.
     Thread(ThreadIndex, Stamp<Reference>),
     /// A timer was due at this time, as the loop ran.
@@ -128,7 +130,10 @@ impl Walk<'_, '_> {
         let mut stretches = Vec::new();
         for (place, wait) in waits.iter().enumerate().take(MAX_WAITS) {
             let by = asked.iter().rev().find(|one| self.has_ended(thread, one, waits, wait));
-            let by = by.map(|one| one.stretch);
+            let is_timer = |one: &Asked| matches!(one.whom, Whom::Timer(_));
+            let by = by.map(|one| {
+                (one.stretch, if is_timer(one) { ExplainedBy::TimeOut } else { ExplainedBy::Wait })
+            });
             stretches.push(by);
             if let (Some(_), Some(next)) = (by, waits.get(place + 1)) {
                 asked.extend(self.asked_between(thread, wait, next, place + 1, &others));
@@ -138,14 +143,14 @@ impl Walk<'_, '_> {
         }
         // Back from the answer: only what made its stretch ready explains the time before.
         let (mut explained, mut at) = (Vec::new(), waits.len());
-        if stretches.last() == Some(&None) {
+        if stretches.last().is_some_and(Option::is_none) {
             let ended = self.ended_as_it_ran(&asked, waits, own.answered)?;
             at = ended.first;
             explained.push(ended);
         }
         while let Some(ended) = at.checked_sub(1) {
-            let first = (*stretches.get(ended)?)?;
-            explained.push(Explained { first, end: ExplainedBy::Wait(ended) });
+            let (first, end) = (*stretches.get(ended)?)?;
+            explained.push(Explained { first, end: end(ended) });
             at = first;
         }
         explained.reverse();

@@ -44,8 +44,6 @@ pub(super) struct MadeReady {
     pub(super) from: Stamp<Reference>,
     /// The last wait's end.
     pub(super) to: Stamp<Reference>,
-    /// Its timer ended the loop's last wait; otherwise its data did.
-    pub(super) is_timer: bool,
 }
 
 impl Walk<'_, '_> {
@@ -64,9 +62,8 @@ impl Walk<'_, '_> {
         after: &StateInterval,
     ) -> Option<Stamp<Reference>> {
         let (old, new) = (self.due(before)?, self.due(after)?);
-        // A timer due meanwhile left the next one behind it, set at any time.
-        let is_pending = old > after.from.plus(NEAR_NS);
-        (is_pending && new.plus(NEAR_NS) < old).then_some(new)
+        // Behind a timer due meanwhile, the next timer is due later: it may have been set at any time.
+        (new.plus(NEAR_NS) < old).then_some(new)
     }
 
     /// Whether the timer that ended a wait was the loop's next one before `from`, the first wait behind a request's turn.
@@ -127,26 +124,16 @@ impl Walk<'_, '_> {
         let mut came = others.iter().filter(|it| last.from < it.asked && it.asked <= own.answered);
         match (came.next(), came.next()) {
             (Some(data), None) => {
-                let ended = self.is_ended_by_data(last, data) && self.due(last)? > own.answered;
+                let accepted = self.is_connection(last) && last.to < data.asked;
+                let ended = accepted || self.is_ended_by_data(last, data);
+                let ended = ended && self.due(last)? > own.answered;
                 let begun = self.begun(thread, request, (data.asked, own.answered));
-                Some(MadeReady {
-                    by: begun.filter(|_| ended)?,
-                    from: first.from,
-                    to: last.to,
-                    is_timer: false,
-                })
+                Some(MadeReady { by: begun.filter(|_| ended)?, from: first.from, to: last.to })
             }
-            (None, _) if accepted.is_none() => {
+            (None, _) => {
                 let due = self.due(last).filter(|due| self.is_ended_by_timer(last, *due))?;
-                let open = others.iter().filter(|it| it.asked < last.from && last.to <= it.answered);
-                let mut set = open.filter(|it| self.has_set(thread, **it, due, last));
-                let by = set.next().filter(|_| set.next().is_none())?;
-                Some(MadeReady {
-                    by: self.request_of(thread, by)?,
-                    from: first.from,
-                    to: last.to,
-                    is_timer: true,
-                })
+                let by = others.iter().find(|it| self.has_set(thread, **it, due, last))?;
+                Some(MadeReady { by: self.request_of(thread, by)?, from: first.from, to: last.to })
             }
             _ => None,
         }
@@ -166,8 +153,7 @@ impl Walk<'_, '_> {
         let mut begun = requests.filter(|request| {
             let (began, _) = self.joined.times(*request);
             let root = traced.root(*request);
-            *request != own
-                && from.minus(early) <= began
+            from.minus(early) <= began
                 && began <= to
                 && root.kind == Kind::Server
                 && root.service == service
@@ -191,24 +177,26 @@ impl Walk<'_, '_> {
         due: Stamp<Reference>,
         last: &StateInterval,
     ) -> bool {
-        // The loop took its data up behind the wait that they ended.
-        let waits = self.loop_waits(thread, by.asked.minus(1), last.to);
-        let [before, after, ..] = waits.as_slice() else { return false };
-        let stretch = Stretch { thread, from: before.to, to: after.from };
-        let others = self.joined.exchanges().others(thread, Some(by), before.to, after.from);
-        before.from < by.asked
-            && by.asked <= before.to
-            && !stretch.is_disturbed(&others)
-            && self.timer_set(before, after).is_some_and(|set| set.ns().abs_diff(due.ns()) <= NEAR_NS)
-            && self.stood(due, &waits[1..])
-    }
-
-    /// Whether a packet without data ended a wait, as for a new connection.
-    fn is_connection(&self, wait: &StateInterval) -> bool {
-        let Some(Waker::Woken(woken)) = self.joined.recorded.graph.wait(wait).map(|wait| wait.end) else {
+        // Its data ended this wait, or came behind, as the loop accepted its connection.
+        let Some(before) = self.wait_before(thread, by.asked).filter(|wait| self.is_loop_wait(wait)) else {
             return false;
         };
-        woken.context == Context::Softirq(Softirq::NetRx)
+        let intervals = self.joined.recorded.graph.state_intervals(thread);
+        let mut behind = intervals.overlapping(before.to, last.to).filter(|wait| self.is_loop_wait(wait));
+        let Some(after) = behind.next() else { return false };
+        let stretch = Stretch { thread, from: before.to, to: after.from };
+        let others = self.joined.exchanges().others(thread, Some(by), before.to, after.from);
+        !stretch.is_disturbed(&others)
+            && self.timer_set(&before, &after).is_some_and(|set| set.ns().abs_diff(due.ns()) <= NEAR_NS)
+    }
+
+    /// Whether the network ended a wait, and no known connection's data: a new connection came.
+    fn is_connection(&self, wait: &StateInterval) -> bool {
+        let graph = &self.joined.recorded.graph;
+        let Some(Waker::Woken(woken)) = graph.wait(wait).map(|wait| wait.end) else { return false };
+        let is_data =
+            matches!(graph.evidence(woken.evidence), Some(Evidence::Packet(packet)) if packet.named);
+        woken.context == Context::Softirq(Softirq::NetRx) && !is_data
     }
 
     /// Whether a packet of this exchange's question alone ended a wait.
@@ -217,7 +205,7 @@ impl Walk<'_, '_> {
         let Some(Waker::Woken(woken)) = graph.wait(wait).map(|wait| wait.end) else { return false };
         let Some(Evidence::Packet(packet)) = graph.evidence(woken.evidence) else { return false };
         let came = graph.flow(packet.flow).is_some_and(|flow| flow.source.port() == data.port);
-        packet.alone && came && data.asked <= wait.to
+        packet.alone && came
     }
 
     /// Whether each wait before `last` ended by a tick, which set the next tick; the ticker ran before these waits too.

@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
         self.thread(thread, place.until(first), Some(request));
         let gap = place.since(first).until(since);
         let is_for_it = |last: &StateInterval| {
-            let is_open = others.iter().any(|other| other.asked <= last.to && last.to < other.answered);
+            let is_open = others.iter().any(|other| other.asked <= answered && last.to < other.answered);
             let limit_ns = TAKES_UP_NS.max(since.since(first) / 20);
             !is_open && self.ran_ns(thread, since, answered) <= limit_ns
         };
@@ -146,7 +146,7 @@ impl Walk<'_, '_> {
         let mut at = place.from;
         for Explained { first, end } in asked {
             let to = match end {
-                ExplainedBy::Wait(ended) => waits[*ended].to,
+                ExplainedBy::Wait(ended) | ExplainedBy::TimeOut(ended) => waits[*ended].to,
                 ExplainedBy::Thread(_, done) | ExplainedBy::Timer(done) => *done,
             };
             let [from, to] = [waits[*first].from, to].map(|end| end.clamp(at, place.to));
@@ -157,9 +157,9 @@ impl Walk<'_, '_> {
                     let below = self.wait(request, thread, by, gap, Rule::AskedInTurn);
                     self.thread(by, below, None);
                 }
+                ExplainedBy::TimeOut(_) => self.own_timer(request, thread, gap),
                 ExplainedBy::Timer(due) => {
-                    let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
-                    self.own(request, thread, gap, kind, cause, Basis::Inferred(Rule::AskedInTurn));
+                    self.own_timer(request, thread, gap);
                     // Behind it the loop ran for others or for this request: nothing shows since when.
                     return self.undecided_but_calls(request, thread, place.since(due));
                 }
@@ -177,14 +177,16 @@ impl Walk<'_, '_> {
         self.thread(thread, place.since(at), Some(request));
     }
 
+    /// A wait for the request's own timer.
+    fn own_timer(&mut self, request: RequestIndex, thread: ThreadIndex, gap: Place) {
+        let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
+        self.own(request, thread, gap, kind, cause, Basis::Inferred(Rule::AskedInTurn));
+    }
+
     /// A wait for what another request's turn did, up to the end of the loop's last wait.
     fn made_ready_by(&mut self, request: RequestIndex, thread: ThreadIndex, gap: Place, made: MadeReady) {
         let rule = Rule::ReadyInTurn;
         let below = self.wait(request, thread, thread, gap, rule);
-        if made.is_timer {
-            let (kind, cause) = (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer });
-            return self.own(made.by, thread, below, kind, cause, Basis::Inferred(rule));
-        }
         let window = Window { thread, from: gap.from, to: gap.to };
         let graph = &self.joined.recorded.graph;
         match as_single_wait(graph, window, self.timeouts, self.hand_overs, rule) {

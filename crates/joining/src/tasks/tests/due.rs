@@ -116,6 +116,10 @@ fn a_timer_is_not_the_answers_reason_unless_it_was_due_in_the_answers_turn() {
         + &answer(447)
         + &end(450);
     undecided(&since, 447, "a later timer");
+    let late = for_b(100, 105, 21) + &timer(341) + &answer(343) + &end(346);
+    undecided(&late, 343, "an earlier timer ended it late");
+    let early = for_b(100, 105, 24) + &timer(310) + &answer(312) + &end(315);
+    undecided(&early, 312, "a timer of the kernel's ended it early");
     // It was let go: the loop's next timer is due later.
     let let_go = for_b(100, 105, 50) + &for_b(200, 205, 14) + &timer(345) + &answer(347) + &end(350);
     undecided(&let_go, 347, "let go");
@@ -194,11 +198,22 @@ fn data_that_alone_ended_an_idle_loops_wait_made_the_answered_request_ready() {
         303,
         "a timer ended the wait",
     );
+    let other = by_b(303).replace("300 c0 idle/net_rx in ask_b", "299 c1 idle/net_rx in ask_b");
+    let other = other.replace(
+        "300 c0 idle/net_rx waking",
+        "300 c0 idle/net_rx in syn seq=1 len=9\n300 c0 idle/net_rx waking",
+    );
+    undecided(&idle, &other, 303, "another connection's data ended the wait");
     let other = by_b(303).replace(
         "300 c0 idle/net_rx waking",
         "300 c0 idle/net_rx in syn seq=1 len=9\n300 c0 idle/net_rx waking",
     );
     undecided(&idle, &other, 303, "two connections' data came at once");
+    let before = by_b(303).replace(
+        "300 c0 idle/net_rx in ask_b",
+        "300 c0 idle/net_rx in syn seq=1 len=9\n300 c0 idle/net_rx in ask_b",
+    );
+    undecided(&idle, &before, 303, "two connections' data came at once, its own last");
 }
 
 #[test]
@@ -228,58 +243,112 @@ fn the_other_request_is_the_single_one_that_its_service_began_then() {
     assert_eq!(told, "20 loop network ? of a/a; ".to_owned() + MADE);
 }
 
-/// The loop ticks each 10 ms, four times before `a`; its first wait behind `a`'s turn, and each wait behind a tick, has this time-out.
-fn ticking(then: [u32; 3]) -> String {
+/// Timers of the loop before `a`, and the time-out of the wait behind each, ms: a tick each 10 ms.
+const TICKS: [(u64, u32); 4] = [(110, 10), (210, 10), (310, 10), (410, 10)];
+
+/// The loop's timers before `a`, whose data come at 440; its first wait behind `a`'s turn, and those behind the ticks at 510 and 611, have these
+/// time-outs.
+fn ticking(before: &[(u64, u32)], then: [u32; 3]) -> String {
     let begin = begin(10, then[0]);
-    let (head, rest) = begin.split_once("10 c0 loop").expect("a wait");
-    let rest = rest.split_once("20 c0").expect("its data").1;
-    let mut lines = format!("{head}10 c0 loop {}\n", wait(10));
-    // The trace begins anew in front of the ticks.
-    for tick in 1..=4 {
-        let at = 10 + 101 * tick - tick;
-        lines += &format!("{}{} c0 loop {}\n", timer(at), at + 1, wait(10));
+    let (head, rest) = begin.split_once("20 c0").expect("its data");
+    let mut lines = head.to_owned();
+    for (at, ms) in before {
+        lines += &format!("{}{} c0 loop {}\n", timer(*at), at + 1, wait(*ms));
     }
-    let moved = |text: &str| {
-        let line = |line: &str| {
-            let (at, rest) = line.trim().split_once(' ').expect("words");
-            format!("{} {rest}\n", at.parse::<u64>().expect("a time") + 420)
-        };
-        text.lines().filter(|line| !line.trim().is_empty()).map(line).collect::<String>()
-    };
+    for line in format!("20 c0{rest}").lines() {
+        let (at, rest) = line.trim().split_once(' ').expect("words");
+        lines += &format!("{} {rest}\n", at.parse::<u64>().expect("a time") + 420);
+    }
     lines
-        + &moved(&format!("20 c0{rest}"))
         + &format!("{}{} c0 loop {}\n", timer(510), 511, wait(then[1]))
         + &format!("{}{} c0 loop {}\n", timer(611), 612, wait(then[2]))
 }
 
-/// `a` is answered behind `b`'s data at 700; the loop accepted `b`'s connection at 695.
-fn behind_ticks(then: [u32; 3], accepts: bool) -> String {
-    let mut lines = ticking(then);
-    if accepts {
-        lines += &format!(
-            "695 c0 idle/net_rx in syn seq=1 len=0\n695 c0 idle/net_rx waking loop\n695 c0 idle switch loop\n696 c0 loop {}\n",
-            wait(2)
-        );
-    }
+/// `context` ends the loop's wait at this time, and it waits again.
+fn accepts(at: u64, context: &str) -> String {
+    format!("{at} c0 idle/{context} waking loop\n{at} c0 idle switch loop\n{} c0 loop {}\n", at + 1, wait(2))
+}
+
+/// `a` is answered behind `b`'s data at 700.
+fn behind(lines: &str) -> String {
     let b = for_b(700, 701, 1);
-    lines += b.split("701 c0").next().expect("lines");
-    lines += &(answer(703) + &end(705));
+    let lines = format!("{lines}{}{}{}", b.split("701 c0").next().expect("lines"), answer(703), end(705));
     let spans =
         "service shop\na/a 44500000..70400000 server peer=40001\nb/b 70100000..71200000 server peer=40002\n";
     short(&path(&made(&scaled(100_000, &lines), spans), "a/a").expect("a loop"))
 }
 
+const BEHIND_TICKS: &str = "460 loop running of a/a; 700 loop network ? below 1 of b/b; 704 loop running; ";
+
 #[test]
 fn ticks_as_before_the_request_are_not_its_turns() {
-    let made = "460 loop running of a/a; 700 loop network ? below 1 of b/b; 704 loop running; ";
-    for accepts in [false, true] {
-        assert_eq!(behind_ticks([5, 10, 10], accepts), made, "{accepts}");
-        // Another timer is due before the next tick, or none is.
-        for then in [[5, 6, 10], [5, 10, 14], [5, 20, 10], [5, WITHOUT, 10]] {
-            let told = behind_ticks(then, accepts);
-            assert!(is_undecided(&told), "{then:?} {accepts}: {told}");
-        }
+    let ticks = ticking(&TICKS, [5, 10, 10]);
+    assert_eq!(behind(&ticks), BEHIND_TICKS);
+    // Another timer is due before the next tick, or none is.
+    for then in [[5, 6, 10], [5, 10, 14], [5, 20, 10], [5, WITHOUT, 10]] {
+        let told = behind(&ticking(&TICKS, then));
+        assert!(is_undecided(&told), "{then:?}: {told}");
     }
+    let came =
+        ticks.replace("510 c0 idle/timer", "510 c0 idle/net_rx in syn seq=1 len=9\n510 c0 idle/net_rx");
+    assert!(is_undecided(&behind(&came)), "data, no tick, ended a wait");
+}
+
+#[test]
+fn a_ticker_has_three_ticks_among_the_loops_last_timers() {
+    let path = |before: &[(u64, u32)]| behind(&ticking(before, [5, 10, 10]));
+    // Another timer was due between two ticks.
+    assert_eq!(path(&[(110, 10), (210, 10), (310, 5), (360, 5), (410, 10)]), BEHIND_TICKS);
+    let two = path(&[(110, 5), (160, 5), (210, 5), (260, 5), (310, 10), (410, 10)]);
+    assert!(is_undecided(&two), "{two}");
+    // Data ended its last waits.
+    let mut busy = ticking(&TICKS, [5, 10, 10]);
+    let data: String =
+        (0..9).map(|nth| accepts(412 + 2 * nth, "net_rx").replace(&wait(2), &wait(5))).collect();
+    busy = busy.replacen("440 c0", &format!("{data}440 c0"), 1);
+    assert_eq!(behind(&busy), BEHIND_TICKS);
+}
+
+#[test]
+fn a_connection_accepted_right_before_its_data_came_is_the_other_requests() {
+    let ticks = ticking(&TICKS, [5, 10, 10]);
+    assert_eq!(behind(&format!("{ticks}{}", accepts(695, "net_rx"))), BEHIND_TICKS);
+    let shaken =
+        accepts(695, "net_rx").replacen("695 c0", "695 c0 idle/net_rx in syn seq=1 len=0\n695 c0", 1);
+    assert_eq!(behind(&format!("{ticks}{shaken}")), BEHIND_TICKS, "the handshake's last packet");
+    let data = accepts(695, "net_rx").replacen("695 c0", "695 c0 idle/net_rx in syn seq=1 len=9\n695 c0", 1);
+    let data = behind(&format!("{ticks}{}", data.replace("waking loop", "waking loop socket=syn")));
+    assert!(is_undecided(&data), "another connection's data: {data}");
+    for (at, context, why) in [(680, "timer", "a timer"), (640, "net_rx", "long before")] {
+        let told = behind(&format!("{ticks}{}", accepts(at, context).replace(&wait(2), &wait(10))));
+        assert!(is_undecided(&told), "{why}: {told}");
+    }
+    // Its data came as the loop accepted it.
+    let idle = |from: u64, to: u64| {
+        let lines = by_b(303)
+            .replace("300 c0 idle/net_rx in ask_b seq=1 len=9\n", "")
+            .replace("300 c0", &format!("{from} c0"));
+        let lines = lines.replace("303 c0", "300 c0 loop/net_rx in ask_b seq=1 len=9\n303 c0");
+        told(&begin(WITHOUT, WITHOUT), &lines.replace("303 c0 loop out", &format!("{to} c0 loop out")), to)
+    };
+    assert_eq!(idle(298, 303), MADE.replace("300 loop network ?", "298 loop network made"));
+    let long = idle(260, 303);
+    assert!(is_undecided(&long), "long before its data: {long}");
+    let off = ticking(&TICKS, [5, 10, 14]);
+    assert!(
+        is_undecided(&behind(&format!("{off}{}", accepts(695, "net_rx")))),
+        "the last wait before was no tick's"
+    );
+}
+
+#[test]
+fn a_timer_from_before_the_request_is_not_its_own() {
+    let lines = timer(340) + &answer(342) + &end(345).replace("345 c0 loop out say_b seq=1 len=9\n", "");
+    let own = "40 loop running of a/a; 340 loop timer next of a/a; 343 loop running of a/a; ";
+    assert_eq!(told(&begin(WITHOUT, 30), &lines, 342), own);
+    assert_eq!(told(&begin(WITHOUT, WITHOUT), &lines, 342), own, "a timer descriptor");
+    assert_eq!(told(&begin(40, 30), &lines, 342), own, "another timer is due later");
+    assert!(is_undecided(&told(&begin(33, 30), &lines, 342)));
 }
 
 /// `b`'s data come at 4, and in its turn the loop's next timer becomes due at 308; `a` is answered behind it.
@@ -335,11 +404,62 @@ fn another_requests_timer_that_alone_ended_an_idle_loops_wait_made_the_answered_
     );
     undecided(&by_timer(20, 27), "`b`'s timer was another");
     undecided(&hosts.replace("308 c0 idle/timer", "308 c0 idle/net_rx"), "no timer ended the wait");
-    let disturbed = hosts.replace("10 c0 loop", "9 c0 loop/net_rx in ask_c seq=1 len=9\n10 c0 loop");
+    let disturbed = hosts.replace("\n10 c0 loop", "\n9 c0 loop/net_rx in ask_c seq=1 len=9\n10 c0 loop");
     let disturbed = disturbed.replace(
         "flow call",
         "flow ask_c 127.0.0.1:40003 > 127.0.0.1:8080\nflow say_c 127.0.0.1:8080 > 127.0.0.1:40003\nflow call",
     );
     let disturbed = disturbed.replace("314 c0", "312 c0 loop out say_c seq=1 len=9\n314 c0");
     undecided(&disturbed, "another request's data came in `b`'s turn");
+    let accepted = hosts.replace(
+        "308 c0 idle/timer",
+        &format!("306 c0 idle/net_rx in syn seq=1 len=0\n306 c0 idle/net_rx waking loop\n306 c0 idle switch loop\n307 c0 loop {}\n308 c0 idle/timer", wait(1)),
+    );
+    undecided(
+        &accepted
+            .replace(
+                " switch idle blocked call=232:0x100000003\n308",
+                " switch idle blocked call=232:0x100000003\n317",
+            )
+            .replace("308 c0 idle switch", "317 c0 idle switch")
+            .replace("309 c0", "318 c0")
+            .replace("310 c0", "319 c0")
+            .replace("314 c0", "324 c0"),
+        "a connection came before",
+    );
+    // Its data came as the loop accepted its connection.
+    let accepts = hosts
+        .replace("4 c0 idle/net_rx in ask_b seq=1 len=9\n", "")
+        .replace("\n10 c0 loop", "\n5 c0 loop/net_rx in ask_b seq=1 len=9\n10 c0 loop");
+    assert_eq!(timed(&accepts), made);
+    let running = hosts
+        .replace(
+            "4 c0 idle/net_rx in ask_b",
+            "2 c0 idle/timer waking loop\n2 c0 idle switch loop\n3 c0 loop/net_rx in ask_b",
+        )
+        .replace(
+            "4 c0 idle/net_rx waking loop",
+            &format!("4 c0 loop {}\n5 c0 idle/timer waking loop", wait(WITHOUT)),
+        )
+        .replace("4 c0 idle switch", "5 c0 idle switch");
+    undecided(&running, "`b`'s data came as the loop ran");
+}
+
+#[test]
+fn a_timer_set_behind_its_own_questions_answer_explains_the_rest() {
+    let begin = begin(WITHOUT, 100).replace("40 c0 loop", "30 c0 loop out call seq=1 len=9\n40 c0 loop");
+    let begin = begin.replace("flow syn", "flow back 127.0.0.1:5432 > 127.0.0.1:50000\nflow syn");
+    let lines =
+        "60 c0 idle/net_rx in ask_b seq=1 len=9\n60 c0 idle/net_rx waking loop\n60 c0 idle switch loop\n"
+            .to_owned()
+            + &format!("65 c0 loop {}\n", wait(98))
+            + "100 c0 idle/net_rx in back seq=1 len=9\n100 c0 idle/net_rx waking loop\n100 c0 idle switch loop\n"
+            + &format!("105 c0 loop {}\n", wait(24))
+            + &timer(345)
+            + &answer(347)
+            + &end(350);
+    assert_eq!(
+        told(&begin, &lines, 347),
+        "40 loop running of a/a; 100 loop network ? of a/a; 105 loop running of a/a; 345 loop timer asked of a/a; 348 loop running of a/a; "
+    );
 }
