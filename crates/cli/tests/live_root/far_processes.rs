@@ -33,6 +33,19 @@ fn client(folder: &Path, text: &str) -> String {
     screen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Asks anew where this kernel left a switch of the wait unrecorded, and the answer says so: thrice at most.
+fn recorded<T>(ask: impl Fn() -> (T, String)) -> (T, String) {
+    let (mut kept, mut said) = ask();
+    for _ in 1..3 {
+        if !said.contains("mostly unknown: a task switch was not recorded") {
+            break;
+        }
+        drop(kept);
+        (kept, said) = ask();
+    }
+    (kept, said)
+}
+
 /// The largest row that has a far process.
 fn far(folder: &Path) -> Value {
     let document = path(folder);
@@ -65,8 +78,7 @@ fn a_syn_without_an_answer_names_the_process_with_the_full_queue_and_what_it_did
         (18_451, "time.sleep(2.6)", "it slept"),
         (18_452, "while time.monotonic() - began < 2.6: pass", "it ran"),
     ] {
-        let server = server(&folder, &listener(port, FILL, wait, ""));
-        let said = connect(port);
+        let (server, said) = recorded(|| (server(&folder, &listener(port, FILL, wait, "")), connect(port)));
         assert!(said.contains(&format!("from tcp 127.0.0.1:{port}: the SYN was sent again")), "{said}");
         let full = format!("the accept queue of python3 s.py ({}) was full", server.0.id());
         // On a busy machine it waits for a CPU as well.
@@ -80,13 +92,12 @@ fn a_syn_without_an_answer_names_the_process_with_the_full_queue_and_what_it_did
         k = [socket.create_connection(('127.0.0.1', 18453)) for _ in range(2)]\nchild = os.fork()\n\
         if child == 0:\n open('/proc/self/comm', 'w').write('taker'); time.sleep(1.5)\n while True: s.accept()\n\
         socket.create_connection(('127.0.0.1', 18453))\nos.kill(child, signal.SIGKILL)\n";
-    let said = client(&folder, forks);
+    let ((), said) = recorded(|| ((), client(&folder, forks)));
     assert!(said.contains("; the accept queue of taker"), "{said}");
     assert!(said.contains(") was full, it slept"), "{said}");
     // The twin: the queue has room, but SYNs are lost on their way.
-    let server =
-        server(&folder, &listener(18_454, LOSE, "time.sleep(1.6)", "s.setsockopt(socket.SOL_SOCKET, 27, 0)"));
-    let said = connect(18_454);
+    let loses = listener(18_454, LOSE, "time.sleep(1.6)", "s.setsockopt(socket.SOL_SOCKET, 27, 0)");
+    let (server, said) = recorded(|| (server(&folder, &loses), connect(18_454)));
     assert!(said.contains("from tcp 127.0.0.1:18454: the SYN was sent again"), "{said}");
     assert!(said.contains(&format!("python3 s.py ({}) listens there, it slept", server.0.id())), "{said}");
     assert!(!said.contains("full") && far(&folder)["queue"].is_null(), "{said}");
