@@ -24,6 +24,9 @@ use crate::arrival::{ACCEPTS_NS, Answered, early_ns};
 /// Time-outs are whole milliseconds, counted from the loop's own clock, which may stand a little before the wait, ns.
 const NEAR_NS: u64 = 2_000_000;
 
+/// A shorter timer is confused with others due at about its time, ns.
+const MIN_TIMER_NS: u64 = 10 * NEAR_NS;
+
 /// Behind each time.
 const NEVER: Stamp<Reference> = Stamp::from_ns(u64::MAX);
 
@@ -63,7 +66,8 @@ impl Walk<'_, '_> {
     ) -> Option<Stamp<Reference>> {
         let (old, new) = (self.due(before)?, self.due(after)?);
         // Behind a timer due meanwhile, the next timer is due later: it may have been set at any time.
-        (new.plus(NEAR_NS) < old).then_some(new)
+        let is_long = new.since(after.from) >= MIN_TIMER_NS;
+        (is_long && new.plus(NEAR_NS) < old).then_some(new)
     }
 
     /// Whether the timer that ended a wait was the loop's next one before `from`, the first wait behind a request's turn.

@@ -100,6 +100,16 @@ fn a_timer_set_in_its_own_turn_explains_the_time_until_it_was_due() {
 }
 
 #[test]
+fn another_short_timer_may_be_due_at_about_the_same_time() {
+    for (ms, is_known) in [(20, true), (19, false)] {
+        let at = 40 + 10 * u64::from(ms);
+        let lines = for_b(100, 105, ms - 6) + &timer(at) + &answer(at + 2) + &end(at + 5);
+        let path = told(&begin(WITHOUT, ms), &lines, at + 2);
+        assert_eq!(is_undecided(&path), !is_known, "{ms}: {path}");
+    }
+}
+
+#[test]
 fn a_timer_is_not_the_answers_reason_unless_it_was_due_in_the_answers_turn() {
     let begin = begin(WITHOUT, 30);
     let undecided = |lines: &str, to, why| {
