@@ -473,3 +473,21 @@ fn a_timer_set_behind_its_own_questions_answer_explains_the_rest() {
         "40 loop running of a/a; 100 loop network ? of a/a; 105 loop running of a/a; 345 loop timer asked of a/a; 348 loop running of a/a; "
     );
 }
+
+#[test]
+fn its_own_questions_answer_may_have_been_a_turn_before_its_timer() {
+    // No other request is open, and no time-out is recorded.
+    let begin = begin(1, 1).replace("flow syn", "flow back 127.0.0.1:5432 > 127.0.0.1:50000\nflow syn");
+    let begin = begin.replace("0x100000003", "0x3");
+    let lines =
+        "100 c0 idle/net_rx in back seq=1 len=9\n100 c0 idle/net_rx waking loop\n100 c0 idle switch loop\n"
+            .to_owned()
+            + "105 c0 loop switch idle blocked call=232:0x3\n"
+            + &timer(345)
+            + &answer(347)
+            + "350 c0 loop switch idle blocked call=232:0x3\n390 c0 idle stopped\n";
+    assert_eq!(
+        told(&begin, &lines, 347),
+        "40 loop running of a/a; 105 loop unknown ? of a/a; 345 loop timer next of a/a; 348 loop running of a/a; "
+    );
+}
