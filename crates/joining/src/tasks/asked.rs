@@ -15,7 +15,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Timeouts;
 use wakepath_event::{Call, Flow};
 use wakepath_spans::{RequestIndex, Stint, Work};
-use wakepath_wait_graph::{Evidence, Occupant, StateInterval, ThreadIndex, Waker};
+use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex};
 
 use super::{Tiles, Walk};
 use crate::arrival::Answered;
@@ -242,11 +242,10 @@ impl Walk<'_, '_> {
         match asked.whom {
             Whom::Timer(due) => {
                 let since = waits.iter().skip(asked.stretch).take_while(|one| one.from <= wait.from);
-                self.is_ended_by_timer(wait, due) && since.into_iter().all(|one| self.stood(due, &[*one]))
+                self.is_ended_by_timer(wait, due) && self.stood(due, since)
             }
             Whom::End(flow) => {
-                let Waker::Woken(woken) = ended.end else { return false };
-                let Some(Evidence::Packet(packet)) = graph.evidence(woken.evidence) else { return false };
+                let Some(packet) = self.packet_of(wait) else { return false };
                 packet.alone && graph.flow(packet.flow).is_some_and(|back| back.reversed() == flow)
             }
             Whom::Thread(by, _, at) => {

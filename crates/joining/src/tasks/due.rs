@@ -15,7 +15,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, Softirq, Timeout};
 use wakepath_spans::{Kind, RequestIndex};
-use wakepath_wait_graph::{Evidence, StateInterval, ThreadIndex, Waker};
+use wakepath_wait_graph::{Evidence, Received, StateInterval, ThreadIndex, WakeUp, Waker};
 
 use super::asked::Stretch;
 use super::{TAKES_UP_NS, Walk, is_blocked};
@@ -84,15 +84,17 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a timer still stood in each wait: none would have lasted beyond it.
-    pub(super) fn stood(&self, due: Stamp<Reference>, waits: &[StateInterval]) -> bool {
-        waits.iter().all(|wait| self.due(wait).is_some_and(|end| end <= due.plus(NEAR_NS)))
+    pub(super) fn stood<'w>(
+        &self,
+        due: Stamp<Reference>,
+        waits: impl IntoIterator<Item = &'w StateInterval>,
+    ) -> bool {
+        waits.into_iter().all(|wait| self.due(wait).is_some_and(|end| end <= due.plus(NEAR_NS)))
     }
 
     /// Whether a wait ended as a timer was due, by its time-out.
     pub(super) fn is_ended_by_timer(&self, wait: &StateInterval, due: Stamp<Reference>) -> bool {
-        let Some(Waker::Woken(woken)) = self.joined.recorded.graph.wait(wait).map(|wait| wait.end) else {
-            return false;
-        };
+        let Some(woken) = self.woken_up(wait) else { return false };
         let by_timer = matches!(
             woken.context,
             Context::LocalTimer | Context::Softirq(Softirq::Timer) | Context::Softirq(Softirq::Hrtimer)
@@ -128,9 +130,9 @@ impl Walk<'_, '_> {
         let mut came = others.iter().filter(|it| last.from < it.asked && it.asked <= own.answered);
         match (came.next(), came.next()) {
             (Some(data), None) => {
-                let accepted = self.is_connection(last) && last.to < data.asked;
-                let ended = accepted || self.is_ended_by_data(last, data);
-                let ended = ended && self.due(last)? > own.answered;
+                let accepts = self.is_connection(last) && last.to < data.asked;
+                let alone = self.due(last)? > own.answered;
+                let ended = alone && (accepts || self.is_ended_by_data(last, data));
                 let begun = self.begun(thread, request, (data.asked, own.answered));
                 Some(MadeReady { by: begun.filter(|_| ended)?, from: first.from, to: last.to })
             }
@@ -196,20 +198,30 @@ impl Walk<'_, '_> {
 
     /// Whether the network ended a wait, and no known connection's data: a new connection came.
     fn is_connection(&self, wait: &StateInterval) -> bool {
-        let graph = &self.joined.recorded.graph;
-        let Some(Waker::Woken(woken)) = graph.wait(wait).map(|wait| wait.end) else { return false };
-        let is_data =
-            matches!(graph.evidence(woken.evidence), Some(Evidence::Packet(packet)) if packet.named);
-        woken.context == Context::Softirq(Softirq::NetRx) && !is_data
+        let is_data = self.packet_of(wait).is_some_and(|packet| packet.named);
+        self.woken_up(wait).is_some_and(|woken| woken.context == Context::Softirq(Softirq::NetRx)) && !is_data
     }
 
     /// Whether a packet of this exchange's question alone ended a wait.
     fn is_ended_by_data(&self, wait: &StateInterval, data: &Answered) -> bool {
-        let graph = &self.joined.recorded.graph;
-        let Some(Waker::Woken(woken)) = graph.wait(wait).map(|wait| wait.end) else { return false };
-        let Some(Evidence::Packet(packet)) = graph.evidence(woken.evidence) else { return false };
-        let came = graph.flow(packet.flow).is_some_and(|flow| flow.source.port() == data.port);
-        packet.alone && came
+        let Some(packet) = self.packet_of(wait) else { return false };
+        let flow = self.joined.recorded.graph.flow(packet.flow);
+        packet.alone && flow.is_some_and(|flow| flow.source.port() == data.port)
+    }
+
+    fn woken_up(&self, wait: &StateInterval) -> Option<WakeUp> {
+        match self.joined.recorded.graph.wait(wait)?.end {
+            Waker::Woken(woken) => Some(woken),
+            Waker::Unseen | Waker::Open => None,
+        }
+    }
+
+    /// The packet that ended a wait.
+    pub(super) fn packet_of(&self, wait: &StateInterval) -> Option<Received> {
+        match self.joined.recorded.graph.evidence(self.woken_up(wait)?.evidence)? {
+            Evidence::Packet(packet) => Some(*packet),
+            Evidence::Block(_) | Evidence::Doubtful => None,
+        }
     }
 
     /// Whether each wait before `last` ended by a tick, which set the next tick; the ticker ran before these waits too.

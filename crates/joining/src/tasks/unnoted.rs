@@ -12,7 +12,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Basis, Cause, Rule, Segment, SegmentKind, Window, as_single_wait};
 use wakepath_event::{Call, Context, WaitEnd};
 use wakepath_spans::{Kind, RequestIndex};
-use wakepath_wait_graph::{Evidence, Graph, StateInterval, ThreadIndex, ThreadState, Waker};
+use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, ThreadState};
 
 use super::asked::{Explained, ExplainedBy};
 use super::due::MadeReady;
@@ -226,11 +226,10 @@ impl Walk<'_, '_> {
         let graph = &self.joined.recorded.graph;
         let rule = Rule::NextTurn;
         let is_descriptor = |wait: &StateInterval| {
-            let Some(wait) = graph.wait(wait) else { return false };
+            let call = graph.wait(wait).and_then(|wait| wait.call);
             // A wake-up by a packet names no descriptor.
-            let is_packet = matches!(wait.end, Waker::Woken(woken)
-                if matches!(graph.evidence(woken.evidence), Some(Evidence::Packet(_))));
-            is_packet || wait.call.is_some_and(|call| matches!(call.ended_by(), WaitEnd::Ready(_)))
+            self.packet_of(wait).is_some()
+                || call.is_some_and(|call| matches!(call.ended_by(), WaitEnd::Ready(_)))
         };
         let window = Window { thread, from: gap.from, to: gap.to };
         let path = as_single_wait(graph, window, self.timeouts, self.hand_overs, rule);

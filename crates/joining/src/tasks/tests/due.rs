@@ -421,22 +421,6 @@ fn another_requests_timer_that_alone_ended_an_idle_loops_wait_made_the_answered_
     );
     let disturbed = disturbed.replace("314 c0", "312 c0 loop out say_c seq=1 len=9\n314 c0");
     undecided(&disturbed, "another request's data came in `b`'s turn");
-    let accepted = hosts.replace(
-        "308 c0 idle/timer",
-        &format!("306 c0 idle/net_rx in syn seq=1 len=0\n306 c0 idle/net_rx waking loop\n306 c0 idle switch loop\n307 c0 loop {}\n308 c0 idle/timer", wait(1)),
-    );
-    undecided(
-        &accepted
-            .replace(
-                " switch idle blocked call=232:0x100000003\n308",
-                " switch idle blocked call=232:0x100000003\n317",
-            )
-            .replace("308 c0 idle switch", "317 c0 idle switch")
-            .replace("309 c0", "318 c0")
-            .replace("310 c0", "319 c0")
-            .replace("314 c0", "324 c0"),
-        "a connection came before",
-    );
     // Its data came as the loop accepted its connection.
     let accepts = hosts
         .replace("4 c0 idle/net_rx in ask_b seq=1 len=9\n", "")
