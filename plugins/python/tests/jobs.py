@@ -66,7 +66,7 @@ def ask(port, name, after=0.0):
 def clients(port):
     # A recorder finds the threads' records some tenths of a second after the program's start.
     time.sleep(1)
-    for first, second in (("hold", "item"), ("hold", "other"), ("batch", "quick"), ("batch", "other")) * 2:
+    for first, second in (("hold", "item"), ("hold", "other"), ("batch", "quick"), ("batch", "other")) * 3:
         both = [threading.Thread(target=ask, args=(port, first)), threading.Thread(target=ask, args=(port, second, 0.1))]
         for one in both:
             one.start()
