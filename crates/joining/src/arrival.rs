@@ -57,6 +57,9 @@ pub(crate) fn early_ns(language: Option<Language>) -> u64 {
 /// The longest time, ns, in which a loop accepts a connection: its data come behind.
 pub(crate) const ACCEPTS_NS: u64 = 3_000_000;
 
+/// The most intervals searched for a loop's wait before a span.
+const MAX_BEFORE: usize = 64;
+
 /// The most answers searched behind a time for requests that were open then.
 const MAX_OPEN: usize = 4096;
 
@@ -178,8 +181,29 @@ impl Joined<'_> {
         fits.sort_unstable();
         let is_server = self.traced.root(request).kind == Kind::Server;
         let &(gap, own) = fits.first().filter(|(gap, _)| is_server && *gap <= near)?;
-        let is_single = fits.get(1).is_none_or(|(other, _)| is_clear(gap + slack_ns, *other, NEAR_NS));
-        is_single.then_some(*own)
+        let unclear = fits.iter().take_while(|(other, _)| !is_clear(gap + slack_ns, *other, NEAR_NS));
+        match unclear.count() {
+            0 | 1 => Some(*own),
+            count => self.just_come(thread, from, &fits[..count]),
+        }
+    }
+
+    /// Among answers about as near: the single one whose data came since the loop was idle last before the span. The loop took all
+    /// others up before, so that their spans began then.
+    fn just_come(
+        &self,
+        thread: ThreadIndex,
+        began: Stamp<Reference>,
+        fits: &[(u64, &Answered)],
+    ) -> Option<Answered> {
+        let graph = &self.recorded.graph;
+        let intervals = graph.state_intervals(thread);
+        let last = intervals.find_before(began)?;
+        let mut before =
+            (last.saturating_sub(MAX_BEFORE)..=last).rev().filter_map(|place| intervals.get(place));
+        let idle = before.find(|interval| is_loop_wait(graph, interval))?.from;
+        let mut just_come = fits.iter().filter(|(_, it)| idle <= it.asked);
+        just_come.next().filter(|_| just_come.next().is_none()).map(|(_, own)| **own)
     }
 
     /// The requests for which a thread worked in this time.

@@ -239,3 +239,64 @@ fn a_request_that_was_open_while_the_loop_was_idle_did_not_hold_up_another() {
     let found = arrival_in(&came.replace("AWAKE", "45"), &spans);
     assert_eq!(found, Some((5_000, vec![("b/b".to_owned(), 3_000)])));
 }
+
+/// A loop that takes `b` up at 2,000 µs, or waits once more before `a`, and answers both at about the same time.
+const TOGETHER: &str = "
+    host web3 realtime=0
+    flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
+    flow say_a 127.0.0.1:8080 > 127.0.0.1:40001
+    flow ask_b 127.0.0.1:40002 > 127.0.0.1:8080
+    flow say_b 127.0.0.1:8080 > 127.0.0.1:40002
+    thread one tid=10
+    0 c0 idle started
+    0 c0 idle switch one
+    1 c0 one switch idle blocked call=232:0x3
+    20 c0 idle/net_rx in ask_b seq=1 len=9
+    20 c0 idle/net_rx waking one
+    20 c0 idle switch one
+    30 c0 one switch idle blocked call=NUMBER:0x3
+    50 c0 idle/net_rx in ask_a seq=1 len=9
+    50 c0 idle/net_rx waking one
+    50 c0 idle switch one
+    60 c0 one switch idle blocked call=232:0x3
+    99 c0 idle/timer waking one
+    99 c0 idle switch one
+    100 c0 one out say_a seq=1 len=9
+    101 c0 one out say_b seq=1 len=9
+    110 c0 one switch idle blocked call=232:0x3
+    110 c0 idle stopped
+";
+
+#[test]
+fn of_two_answers_at_once_the_requests_own_is_that_whose_data_came_last_before_its_span() {
+    let arrived = |host: &str, from: u64| {
+        let spans = format!("service shop\na/a {from}..10050000 server");
+        let made = made(&scaled(100_000, host), &spans);
+        let found = made.joined().arrived(made.request("a/a"), made.thread("one"));
+        found.map(|at| at.ns() / 1_000)
+    };
+    let together = TOGETHER.replace("NUMBER", "232");
+    assert_eq!(arrived(&together, 5_100_000), Some(5_000));
+    // Before this data the only other came.
+    assert_eq!(arrived(&together, 2_100_000), Some(2_000));
+    // Both came since the loop was idle, or none: `b`'s data may have waited for the turn.
+    let at_once = together.replace("20 c0 idle/net_rx in ask_b", "49 c0 idle/net_rx in ask_b");
+    assert_eq!(
+        arrived(&at_once.replace("20 c0 idle/net_rx waking", "49 c0 idle/timer waking"), 5_100_000),
+        None
+    );
+    // A third came with `a`, and its answer is far behind.
+    let third = together
+        .replace("50 c0 idle/net_rx in", "50 c0 idle/net_rx in ask_c seq=1 len=9\n    50 c0 idle/net_rx in");
+    let third = third
+        .replace("110 c0 one switch idle", "118 c0 one out say_c seq=1 len=9\n    130 c0 one switch idle");
+    let third = third.replace("110 c0 idle", "130 c0 idle").replace(
+        "40002 > 127.0.0.1:8080",
+        "40002 > 127.0.0.1:8080
+    flow ask_c 127.0.0.1:40003 > 127.0.0.1:8080
+    flow say_c 127.0.0.1:8080 > 127.0.0.1:40003",
+    );
+    assert_eq!(arrived(&third, 5_100_000), Some(5_000));
+    // It waited for a lock, not for its set.
+    assert_eq!(arrived(&TOGETHER.replace("NUMBER", "202"), 5_100_000), None);
+}
