@@ -14,6 +14,9 @@
 /* The maximum number of indirect calls watched at once. */
 #define WP_DRILL_OPERANDS 128
 
+/* The functions with a place for their own hits; higher numbers share the last place. */
+#define WP_DRILL_HITS 4096
+
 /* A frame without a node: a measured function was called from elsewhere. */
 #define WP_DRILL_OUTSIDE 0xffffffffu
 

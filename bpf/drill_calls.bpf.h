@@ -56,7 +56,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct wp_drill_edge edge = { 0, function, 0 };
 	__u64 queued = 0;
 
-	if (bpf_get_current_pid_tgid() >> 32 != process || phase == WP_DRILL_IDLE || !find_caller(ctx, &who, &sp))
+	if (bpf_get_current_pid_tgid() >> 32 != process)
+		return 0;
+	count_hit(function);
+	if (phase == WP_DRILL_IDLE || !find_caller(ctx, &who, &sp))
 		return 0;
 	if (by_request && function == F0)
 		queued = take_request(ctx);

@@ -77,6 +77,23 @@ struct {
 	__uint(max_entries, 2 << 20);
 } drill_records SEC(".maps");
 
+/* Each function's hits at its entry probe, whether its call is measured or not. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WP_DRILL_HITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} hits SEC(".maps");
+
+static __always_inline void count_hit(__u32 function)
+{
+	__u32 place = function < WP_DRILL_HITS ? function : WP_DRILL_HITS - 1;
+	__u64 *count = bpf_map_lookup_elem(&hits, &place);
+
+	if (count)
+		(*count)++;
+}
+
 static __always_inline struct wp_drill_node *node_of(struct wp_drill_thread *t, __u32 number)
 {
 	struct wp_drill_node *node;

@@ -1,5 +1,7 @@
 //! `wakepath drill`: the functions which make a function's slow calls slow.
 
+mod look;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,14 +11,12 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::drill::{Drilled, HandOver, PhaseMarks};
+use wakepath_engine::drill::{HandOver, PhaseMarks};
 use wakepath_live::drill::{
-    DrillCommand, DrillError, DrillProgress, DrillQuery, EndReason, KernelCodeError, Mode, Parameters,
-    ParametersFile, PythonError, SavedSearch, Searched, Unrecorded, WaitsRequest, drill, drill_all,
-    record_waits, time_of_waits, unrecorded, waits_of_peak,
+    BUDGET, ChosenPeaks, DrillCommand, DrillError, DrillProgress, DrillQuery, EndReason, KernelCodeError,
+    Mode, Parameters, ParametersFile, PythonError, SavedSearch, Searched, drill, drill_all, unrecorded,
 };
 use wakepath_live::latency::AllowedProbes;
-use wakepath_live::record::Signals;
 use wakepath_report::{json, text};
 
 use crate::collecting;
@@ -26,8 +26,8 @@ use crate::file;
 use crate::help;
 use crate::input::DEFAULT;
 use crate::output::Output;
-use crate::parse::time;
-use crate::record::{read_made, record_failure};
+use crate::parse::{percent, time};
+use look::{FirstLook, look};
 
 /// Find the functions that make the calls of a peak slow, by probing a running process level by level
 ///
@@ -74,6 +74,9 @@ pub struct DrillArguments {
     /// Read parameters from a file of lines `key = value`; options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Remove probes that take more than this part of the machine's time [default: 5%; 100% with --slow-probes]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    budget: Option<f64>,
     /// Also probe instructions that the kernel has to single-step, which costs 20 µs a call and more
     #[arg(long, hide_short_help = true)]
     slow_probes: bool,
@@ -98,10 +101,16 @@ pub struct DrillArguments {
     /// Count only requests handed over within a call of this function
     #[arg(long, value_name = "FILE:FUNCTION", requires = "handed_over", hide_short_help = true)]
     handed_over_within: Option<String>,
-    /// Do not record what the last function of the path waited for
-    #[arg(long, hide_short_help = true)]
-    no_waits: bool,
-    /// Record the waits into this directory
+    /// Answer by samples and waits alone: no function below TARGET gets probes
+    #[arg(long, conflicts_with_all = ["resume", "save", "no_samples"])]
+    samples_only: bool,
+    /// Do not record samples and waits first
+    #[arg(long, alias = "no-waits", hide_short_help = true)]
+    no_samples: bool,
+    /// Record samples and waits of calls that take this long, ns, for `wakepath drill` itself
+    #[arg(long, value_name = "ABOVE..TO", value_parser = range, hide = true)]
+    look: Vec<(u64, u64)>,
+    /// Record the samples and waits into this directory
     #[arg(short, long, value_name = "REC", default_value = DEFAULT, hide_short_help = true)]
     output: PathBuf,
     /// Run the command as root too, not as the user who called sudo
@@ -160,6 +169,13 @@ Examples:
   sudo wakepath latency ./server:handle_request -p 4242 -d 10s
                                      which peaks are there?";
 
+/// Reads `ABOVE..TO`, ns.
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let read =
+        || Some(text.split_once("..")?).and_then(|(above, to)| Some((above.parse().ok()?, to.parse().ok()?)));
+    read().ok_or_else(|| String::from("two numbers: ABOVE..TO"))
+}
+
 /// The peak to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AskedPeak {
@@ -193,6 +209,9 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     let resume = arguments.resume.as_deref().map(read_search).transpose()?;
     let target = arguments.target.clone().or_else(|| Some(resume.as_ref()?.target().to_owned()));
     let Some(target) = target else { return Err(Failure::new(Code::Usage, "no function is chosen")) };
+    if !arguments.look.is_empty() {
+        return look(arguments, &target, output);
+    }
     let wants_all = arguments.peak == Some(AskedPeak::All);
     if let Some(path) = &arguments.save {
         if wants_all {
@@ -219,6 +238,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
             no_exceptions: arguments.no_exceptions,
             stubs: arguments.stubs,
         },
+        budget: arguments.budget.unwrap_or(if arguments.slow_probes { 1.0 } else { BUDGET }),
         phases: PhaseMarks { begins: arguments.phase_begins.clone(), ends: arguments.phase_ends.clone() },
         hand_over: arguments.handed_over.as_ref().map(|by| HandOver {
             by: by.function.clone(),
@@ -237,129 +257,48 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
             last = text;
         }
     };
-    let found = match wants_all {
-        true => drill_all(&query, &stop, &mut progress),
-        false => drill(&query, &stop, &mut progress).map(|found| vec![found]),
+    let unrecorded = unrecorded(&query);
+    let mut first = FirstLook::new(arguments, &target, unrecorded, output);
+    let found = {
+        let mut look = |chosen: &ChosenPeaks| first.take(chosen);
+        match wants_all {
+            true => drill_all(&query, &stop, &mut progress, &mut look),
+            false => drill(&query, &stop, &mut progress, &mut look),
+        }
     };
     output.passing("");
     let found = found.map_err(|error| failure(error, &target, arguments))?;
-    let ended = found.last().map(|last| last.command).unwrap_or_default();
     // Standard output belongs to the command; only a requested document goes there.
     let beside = output.beside(&arguments.command);
-    let output = if arguments.json { output } else { &beside };
-    answer(&found, arguments, &stop, output)?;
-    let status = collecting::await_command(ended, &arguments.command, "measured", &stop, output)?;
-    collecting::warn_of_probes(status, arguments.no_exceptions, output);
+    let shown = if arguments.json { output } else { &beside };
+    answer(&found.searched, &first, arguments, shown)?;
+    let status = collecting::await_command(found.command, &arguments.command, "measured", &stop, shown)?;
+    collecting::warn_of_probes(status, arguments.no_exceptions, shown);
     Ok(collecting::code_of_command(status))
 }
 
-/// Prints the answers; for each peak that waits, records its calls and prints what they waited for.
+/// Prints the answers of the probes.
 fn answer(
     found: &[Searched],
+    first: &FirstLook<'_>,
     arguments: &DrillArguments,
-    stop: &Signals,
     output: &Output,
 ) -> Result<(), Failure> {
-    let lives = arguments.command.is_empty() || found.iter().all(|found| found.command.status.is_none());
-    let can_be_explained =
-        |found: &Drilled| found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
-    let is_explained = |found: &Drilled| can_be_explained(found) && unrecorded(found).is_none();
-    let all: Vec<&Drilled> = found.iter().map(|found| &found.drilled).collect();
-    let any_explained = all.iter().any(|found| is_explained(found));
-    if arguments.json {
-        if !any_explained {
-            all.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
-        }
-    } else {
-        // Print the tree before the recording, which takes a while: the tree is already an answer.
-        for (index, found) in all.iter().enumerate() {
-            let between = if index > 0 { "\n" } else { "" };
-            output.text(&format!("{between}{}", text::drill(found, arguments.explain, output.layout())))?;
+    if arguments.json && arguments.samples_only {
+        first.documents.iter().try_for_each(|document| output.write(|out| writeln!(out, "{document}")))?;
+    }
+    for (index, found) in found.iter().enumerate() {
+        if arguments.json {
+            let document = first.documents.get(index).map(String::as_str);
+            output.write(|out| json::drill(&found.drilled, document, out))?;
+        } else {
+            let between = if index > 0 || first.shown { "\n" } else { "" };
+            let text = text::drill(&found.drilled, arguments.explain, output.layout());
+            output.text(&format!("{between}{text}"))?;
         }
     }
     if let (Some(path), Some(found)) = (&arguments.save, found.first()) {
         write_search(path, found, output)?;
-    }
-    let unexplained = all.iter().filter(|found| can_be_explained(found));
-    if let Some((found, why)) = unexplained.filter_map(|found| Some((found, unrecorded(found)?))).next() {
-        let pid = found.process.0;
-        let why = match why {
-            Unrecorded::Python => "follows no functions of Python",
-            Unrecorded::HandedOver => "does not know which requests were handed over",
-        };
-        output.complain(
-            "note",
-            &format!(
-                "what the calls wait for was not recorded: a recording {why}; wakepath record -p {pid} -d 5s, then wakepath path --tree, \
-                 shows what the threads of the process wait for"
-            ),
-        );
-    }
-    if any_explained { explain(&all, &is_explained, arguments, stop, output) } else { Ok(()) }
-}
-
-/// Records calls in some peaks of one function, and prints what they waited for.
-fn explain(
-    found: &[&Drilled],
-    is_explained: &dyn Fn(&Drilled) -> bool,
-    arguments: &DrillArguments,
-    stop: &Signals,
-    output: &Output,
-) -> Result<(), Failure> {
-    let Some(first) = found.first() else { return Ok(()) };
-    let time = time_of_waits(found.iter().copied().filter(|found| is_explained(found)));
-    output.passing(&format!("recording for {:.0} s what the calls wait for", time.as_secs_f64()));
-    let request = WaitsRequest {
-        destination: arguments.output.clone(),
-        allowed: AllowedProbes {
-            slow_probes: arguments.slow_probes,
-            no_exceptions: arguments.no_exceptions,
-            stubs: false,
-        },
-        caller: Caller::from_sudo(),
-        asked: std::env::args_os().skip(1).collect(),
-        version: env!("CARGO_PKG_VERSION"),
-    };
-    let made = record_waits(first, time, request, stop);
-    output.passing("");
-    let mut made = match made {
-        // A recording probes kernel functions in another way, which not all of them allow.
-        Err(error) if first.target.starts_with("kernel:") => {
-            if arguments.json {
-                found.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
-            }
-            output.complain("note", &format!("what the calls wait for was not recorded: {error}"));
-            return Ok(());
-        }
-        made => made.map_err(record_failure)?,
-    };
-    collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
-    let kept = made.take_kept_files();
-    let Some(place) = &made.outcome.place else { return Ok(()) };
-    let (input, recorded) = read_made(place, kept)?;
-    for found in found {
-        let answer = is_explained(found).then(|| waits_of_peak(&recorded, found));
-        if arguments.json {
-            let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());
-            output.write(|out| json::drill(found, answer, out))?;
-            continue;
-        }
-        let Some(answer) = &answer else { continue };
-        match answer {
-            Ok(answer) => output.text(&format!("\n{}", text::calls(answer, output.layout())))?,
-            Err(error) => {
-                let peak = found.peak;
-                output.complain(
-                    "note",
-                    &format!("what the calls of peak {peak} wait for was not seen: {error}"),
-                );
-            }
-        }
-    }
-    if !arguments.json {
-        let saved = input.recordings[0].display();
-        output
-            .text(&format!("saved in {saved}   next: wakepath path{} --call --tree\n", input.argument()))?;
     }
     Ok(())
 }
@@ -497,6 +436,9 @@ fn refusal(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
             .hint(format!("wakepath latency {target} -p {pid} -d 10s shows its calls and their peaks")),
         DrillError::Resume(_) => Failure::new(Code::Input, text)
             .hint(format!("wakepath drill {target} -p {pid} begins a new search")),
+        DrillError::TooOften { .. } => Failure::new(Code::Usage, text).hint(
+            "begin at a function that is called less often, such as its caller; --budget allows more, and --slow-probes whatever it takes",
+        ),
         DrillError::NotCalled { .. } => Failure::new(Code::Usage, text).hint(format!(
             "wakepath latency -a {target} -d 10s counts its calls in all processes; if there are none, begin at a function that \
              calls it"

@@ -63,6 +63,13 @@ pub fn buffer(text: &str) -> Result<usize, String> {
     if allowed { Ok(bytes) } else { Err(String::from("expected a size from 16K to 1G")) }
 }
 
+/// Reads a share of the machine's time: `5%`, `0.5`.
+#[cfg(feature = "collect")]
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse::<f64>().ok().filter(|it| *it > 0.0 && *it <= 100.0);
+    number.map(|percent| percent / 100.0).ok_or_else(|| String::from("expected a percentage such as 5%"))
+}
+
 /// Reads a rate of samples, per second and CPU.
 #[cfg(feature = "collect")]
 pub fn samples(text: &str) -> Result<u32, String> {

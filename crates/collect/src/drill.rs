@@ -103,6 +103,9 @@ pub struct Drill<'obj> {
     _priority: RaisedPriority,
 }
 
+/// The functions with a place for their own hits: `WP_DRILL_HITS`.
+const MAX_HITS: u32 = 4096;
+
 /// A node's call of a function, which is a node of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrillEdge {
@@ -378,11 +381,23 @@ impl<'obj> Drill<'obj> {
         map.keys().filter_map(of_key).collect()
     }
 
+    /// A function's hits at its entry probe so far; functions with high numbers share a place.
+    pub fn hits(&self, function: u32) -> u64 {
+        let place = function.min(MAX_HITS - 1).to_ne_bytes();
+        let each = self.skeleton.maps.hits.lookup_percpu(&place, MapFlags::ANY).ok().flatten();
+        each.into_iter().flatten().map(|count| word(&count, 0)).sum()
+    }
+
     /// The reason why the drill-down is over (the process ended, the time is over, or `stop` was asked), and the
     /// command's wait status if it ended.
     pub fn ended(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
         self.watch.sleep(Duration::ZERO, None);
         self.watch.ended(stop)
+    }
+
+    /// Adds this time to the time at most.
+    pub const fn add_time(&mut self, more: Duration) {
+        self.watch.add_time(more);
     }
 
     /// Counts the calls of f0 from now on, and measures nothing below it.

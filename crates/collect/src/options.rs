@@ -28,6 +28,8 @@ pub struct Options {
     pub callers: Callers,
     /// User functions whose calls are recorded, with their names.
     pub functions: Vec<(String, Probe)>,
+    /// The only process with probes at these functions; `None`: all processes with their files.
+    pub only_in: Option<u32>,
     /// Kernel functions whose calls are recorded, with their names as targets.
     pub kernel_functions: Vec<(String, KernelFunction)>,
     /// The Go programs whose goroutines are recorded.
@@ -146,6 +148,7 @@ impl Default for Options {
             stacks: Stacks::None,
             callers: Callers::ByTables,
             functions: Vec::new(),
+            only_in: None,
             kernel_functions: Vec::new(),
             goroutines: Goroutines::None,
             single_probes: false,

@@ -17,7 +17,12 @@ pub(crate) const NEVER: u64 = 1 << 33;
 
 /// Attaches `object`'s programs to all places of a target, in whichever process has the file mapped: the kernel
 /// removes a probe for a single process from the processes that it forks, which are targets too.
-pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Vec<Link>, Error> {
+pub(crate) fn attach(
+    object: &Object,
+    target: usize,
+    probe: &Probe,
+    pid: Option<u32>,
+) -> Result<Vec<Link>, Error> {
     // Returns first: a return without its entry is ignored, an entry without its return is not.
     let leaves = match &probe.returns {
         Return::ReturnProbe => vec![("function_return", probe.offset)],
@@ -30,7 +35,8 @@ pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Ve
         | flag(GO, probe.runtime == Runtime::Go)
         | flag(SWITCHES, probe.switches);
     let places = leaves.into_iter().chain([("function_enter", probe.offset)]);
-    places.map(|(program, offset)| attach_one(object, program, -1, cookie, (&probe.file, offset))).collect()
+    let pid = pid.map_or(-1, |pid| pid as i32);
+    places.map(|(program, offset)| attach_one(object, program, pid, cookie, (&probe.file, offset))).collect()
 }
 
 /// Detaches programs in reverse order. The kernel takes tens of milliseconds for each probe: an entry seen meanwhile

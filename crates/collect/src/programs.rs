@@ -354,7 +354,7 @@ impl<'obj> Programs<'obj> {
         }
         // Calls last: their waits are then recorded from each call's beginning.
         for (target, (_, probe)) in options.functions.iter().enumerate() {
-            self.links.extend(probes::attach(self.skeleton.object(), target, probe)?);
+            self.links.extend(probes::attach(self.skeleton.object(), target, probe, options.only_in)?);
         }
         if go.may_be_recorded() {
             let probes = GoProbes::new(self.skeleton.object(), &self.skeleton.maps.go_programs, self.go_way)?;

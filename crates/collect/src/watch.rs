@@ -52,6 +52,13 @@ impl Watch {
         }
     }
 
+    /// Adds this time to the session's.
+    pub const fn add_time(&mut self, more: Duration) {
+        if let Some(duration) = &mut self.duration {
+            *duration = duration.saturating_add(more);
+        }
+    }
+
     fn remaining(&self) -> Option<Duration> {
         self.duration.map(|duration| duration.saturating_sub(self.began.elapsed()))
     }

@@ -8,6 +8,7 @@
 //! Data in, data out: this crate knows no probe, no file and no clock. A latency is a number in its histogram's
 //! [`Unit`].
 
+mod by_time;
 mod compare;
 pub mod evaluation;
 mod groups;
@@ -16,6 +17,7 @@ mod peak_changes;
 mod peaks;
 pub mod watch;
 
+pub use by_time::{Sums, slow_strays, slowest_by_time};
 pub use compare::{Measure, alike};
 pub use groups::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
 pub use histogram::{BUCKETS, Histogram, MismatchError, Unit, average_latency, bounds, bucket_of};

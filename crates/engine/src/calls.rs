@@ -1,5 +1,6 @@
 //! A function's recorded calls: their latencies, and the waits in a peak's calls.
 
+mod functions;
 mod goroutines;
 
 use std::collections::HashSet;

@@ -7,8 +7,10 @@ use std::time::Duration;
 use wakepath_distribution::{Histogram, Peak, bounds};
 pub use wakepath_drilldown::{
     Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, NoSites,
-    NodeCause, NodeId, RootCause, SiteId, Status, StopReason,
+    NodeCause, NodeId, Refusal, RootCause, SiteId, Status, StopReason,
 };
+
+pub use wakepath_findings::ENOUGH_SAMPLES;
 
 use crate::latency::ProbeCost;
 use crate::{Host, Which};
@@ -50,6 +52,8 @@ pub struct Drilled {
     pub nodes: HashMap<NodeId, DrilledNode>,
     /// The call's source file and line for each node on a path, where debug information has them.
     pub lines: HashMap<NodeId, (String, u32)>,
+    /// The functions called by a node's function that had no probes, and why.
+    pub unmeasured: HashMap<NodeId, Vec<(String, Refusal)>>,
     /// Where samples found the threads within a path's last function, for functions with CPU time.
     pub sampled: HashMap<NodeId, Sampled>,
     /// Whether goroutines make the calls: while a goroutine waits, its thread runs others.
@@ -60,8 +64,25 @@ pub struct Drilled {
     pub probe: Option<ProbeCost>,
     /// The most functions probed at once.
     pub most_probed: usize,
+    /// The search's cost to the program.
+    pub cost: SearchCost,
     /// Limits to the answer's meaning.
     pub notes: Vec<String>,
+}
+
+/// A search's cost to the program.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SearchCost {
+    /// The probes' time, ns: their hits by their calibrated cost.
+    pub ns: u64,
+    /// Its share of the machine's time.
+    pub of_machine: f64,
+    /// The search's time.
+    pub elapsed: Duration,
+    /// The mean latency before the search, ns, for calls at least as long as the peak's; 0 without such calls.
+    pub call_before_ns: u64,
+    /// The same, meanwhile.
+    pub call_meanwhile_ns: u64,
 }
 
 /// Samples of a function's code, in the peak's calls.
@@ -96,21 +117,13 @@ impl Drilled {
     pub fn waits(&self) -> bool {
         !self.of_goroutines && self.root_causes.iter().any(is_wait)
     }
+}
 
-    /// The calls to explain: from the peak's lower bound to the next peak's, or all longer calls.
-    pub fn calls_of_peak(&self) -> Which {
-        let begin = |index: usize| Some(bounds(self.peaks.get(index)?.from_bucket).start().saturating_sub(1));
-        let above = self.peak.checked_sub(1).and_then(begin).unwrap_or(0);
-        begin(self.peak).map_or(Which::Above(above), |to| Which::Between(above, to))
-    }
-
-    /// The time for about ten calls within the peak at the rate so far: from 1 to 10 s.
-    pub fn time_of_calls(&self) -> Duration {
-        let peak = self.peak.checked_sub(1).and_then(|index| self.peaks.get(index));
-        let calls = peak.map_or(1, |peak| peak.count.max(1));
-        let ten = self.counted_for.as_secs_f64() * 10.0 / calls as f64;
-        Duration::from_secs_f64(ten.clamp(1.0, 10.0))
-    }
+/// A peak's calls, by its number from 1 on: from its lower bound to the next peak's, or all longer calls.
+pub fn calls_of_peak(peaks: &[Peak], number: usize) -> Which {
+    let begin = |index: usize| Some(bounds(peaks.get(index)?.from_bucket).start().saturating_sub(1));
+    let above = number.checked_sub(1).and_then(begin).unwrap_or(0);
+    begin(number).map_or(Which::Above(above), |to| Which::Between(above, to))
 }
 
 /// A function in the tree.

@@ -14,6 +14,7 @@ mod evidence;
 mod far_ends;
 mod far_process;
 mod full_queue;
+mod function_tree;
 mod groups;
 mod headline;
 mod idleness;
@@ -45,6 +46,9 @@ pub use deaths::{AwaitedBy, AwaitedWait, Death, DeathPart, KilledBy, WindowDeath
 pub use evidence::Evidence;
 pub use far_ends::{KernelPart, OpenChain, OpenEnd, Way, open_chains};
 pub use far_process::{Doing, FarProcess};
+pub use function_tree::{
+    ENOUGH_SAMPLES, ENOUGH_WAITS, FunctionTree, GroupTimes, SampledDoubt, SampledPath, Spent, Step,
+};
 pub use groups::PerGroup;
 pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};
 pub use idleness::Pools;

@@ -118,8 +118,16 @@ impl ProcessCode {
     /// The address in the process of a function in a file; `None` if the process has not mapped it.
     pub fn address_of(&mut self, function: &Function) -> Option<u64> {
         let offset = self.offset_of(function)?;
-        let mut mappings = self.mappings.iter().filter(|it| it.path() == Some(&function.shown));
+        let path = self.mapped_path(&function.shown);
+        let mut mappings = self.mappings.iter().filter(|it| it.path() == Some(&path));
         mappings.find_map(|mapping| mapping.address_of(offset))
+    }
+
+    /// A file's path as the process has it mapped: people name it by a symbolic link too.
+    fn mapped_path(&self, shown: &Path) -> PathBuf {
+        let is_mapped = self.mappings.iter().any(|it| it.path() == Some(shown));
+        let linked = || shown.canonicalize().ok();
+        (!is_mapped).then(linked).flatten().unwrap_or_else(|| shown.to_owned())
     }
 
     /// A name for a function by which another run of the same code finds it: its file, the file's build, and its
@@ -154,7 +162,8 @@ impl ProcessCode {
     }
 
     fn offset_of(&mut self, function: &Function) -> Option<u64> {
-        let key = self.mappings.iter().find(|mapping| mapping.path() == Some(&function.shown))?.file;
+        let path = self.mapped_path(&function.shown);
+        let key = self.mappings.iter().find(|mapping| mapping.path() == Some(&path))?.file;
         self.open(&key);
         self.files.get(&key)?.as_ref()?.image.offset(function.address)
     }

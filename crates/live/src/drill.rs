@@ -8,7 +8,7 @@ use wakepath_collect::{
     Calibration, Counted, Drill, DrillCounts, GRACE, OpenStorage, Running, Signals, Unwinder,
 };
 pub use wakepath_collect::{DrillCommand, EndReason};
-use wakepath_distribution::{Histogram, Peak, Unit, peaks};
+use wakepath_distribution::{Histogram, Peak, Sums, Unit, peaks, slow_strays, slowest_by_time};
 pub use wakepath_drilldown::{Mode, ParameterError, Parameters, ParametersFile};
 use wakepath_engine::drill::{Drilled, HandOver, PhaseMarks};
 use wakepath_engine::latency::target::Target;
@@ -21,19 +21,22 @@ use wakepath_functions::{
 mod driver;
 mod error;
 mod explain;
+mod look;
 mod save;
-mod waits;
 
 use driver::Driver;
 use driver::hand_over;
 use driver::python::{self, PythonOfSearch, PythonTarget};
 pub use error::DrillError;
 use explain::{AskedPeak, range_of};
+pub use look::{LookRequest, Unrecorded, record_look, unrecorded};
 pub use save::{ResumeError, SavedSearch};
-pub use waits::{Unrecorded, WaitsRequest, record_waits, time_of_waits, unrecorded, waits_of_peak};
 
 use crate::command::CommandEnd;
 use crate::latency::{AllowedProbes, user_functions};
+
+/// The share of the machine's time that probes may take, where nobody says another.
+pub const BUDGET: f64 = 0.05;
 
 /// A request to find the functions that make a function's calls slow.
 #[derive(Debug, Clone)]
@@ -52,6 +55,8 @@ pub struct DrillQuery {
     pub duration: Duration,
     /// The allowed probes on functions.
     pub allowed: AllowedProbes,
+    /// The share of the machine's time that the probes may take.
+    pub budget: f64,
     /// The program's phases in which calls count.
     pub phases: PhaseMarks,
     /// Only calls with requests handed over in this way count.
@@ -105,7 +110,47 @@ pub struct Searched {
     pub command: CommandEnd,
 }
 
-/// Finds the functions that make a peak's calls slow. `progress` gets each step worth showing.
+/// f0's counted calls and the peaks to explain, while nothing below f0 has probes.
+#[derive(Debug, Clone)]
+pub struct ChosenPeaks {
+    /// The process.
+    pub pid: u32,
+    /// The calls' latencies.
+    pub histogram: Histogram,
+    /// The peaks in it.
+    pub peaks: Vec<Peak>,
+    /// The numbers to explain, from 1 on, in this order.
+    pub numbers: Vec<usize>,
+    /// The time in which the calls were counted.
+    pub counted_for: Duration,
+    /// Whether the kernel single-steps the function's probes.
+    pub is_stepped: bool,
+    /// Whether goroutines make the calls.
+    pub of_goroutines: bool,
+}
+
+/// The step behind a first look at chosen peaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The search by probes.
+    Search,
+    /// Nothing: the look was the answer.
+    End,
+}
+
+/// A first look at chosen peaks.
+pub type Look<'a> = dyn FnMut(&ChosenPeaks) -> Next + 'a;
+
+/// A process's ended drill-downs.
+#[derive(Debug)]
+pub struct Drills {
+    /// A search for each explained peak.
+    pub searched: Vec<Searched>,
+    /// The started command.
+    pub command: CommandEnd,
+}
+
+/// Finds the functions that make a peak's calls slow. `progress` gets each step worth showing; `look` comes between the count and the search.
 ///
 /// # Errors
 /// When the target cannot be probed, or its calls are too few, or the kernel refuses.
@@ -113,16 +158,16 @@ pub fn drill(
     query: &DrillQuery,
     stop: &Signals,
     progress: &mut dyn FnMut(DrillProgress),
-) -> Result<Searched, DrillError> {
-    let chosen = |found: &[Peak]| {
+    look: &mut Look<'_>,
+) -> Result<Drills, DrillError> {
+    let chosen = |found: &[Peak], sums: &Sums| {
         let asked = query.peak.or(query.parameters.start_peak.map(|number| number as usize));
         Ok(vec![match &query.resume {
             Some(saved) => saved.peak(found)?,
-            None => asked.unwrap_or(found.len()),
+            None => asked.unwrap_or_else(|| slowest_by_time(found, sums)),
         }])
     };
-    let no_peak = || DrillError::NoSuchPeak { target: query.target.clone(), asked: 0, peaks: Vec::new() };
-    drill_peaks(query, &chosen, stop, progress)?.pop().ok_or_else(no_peak)
+    drill_peaks(query, &chosen, stop, progress, look)
 }
 
 /// Finds the functions that make each peak's calls slow, from the slowest peak on; `query.peak` is not used. Peaks whose search did not
@@ -134,24 +179,26 @@ pub fn drill_all(
     query: &DrillQuery,
     stop: &Signals,
     progress: &mut dyn FnMut(DrillProgress),
-) -> Result<Vec<Searched>, DrillError> {
-    drill_peaks(query, &|found| Ok((1..=found.len()).rev().collect()), stop, progress)
+    look: &mut Look<'_>,
+) -> Result<Drills, DrillError> {
+    drill_peaks(query, &|found, _| Ok((1..=found.len()).rev().collect()), stop, progress, look)
 }
 
 /// Chooses the peaks to explain, by number and in order.
-type Chosen<'a> = dyn Fn(&[Peak]) -> Result<Vec<usize>, DrillError> + 'a;
+type Chosen<'a> = dyn Fn(&[Peak], &Sums) -> Result<Vec<usize>, DrillError> + 'a;
 
 fn drill_peaks(
     query: &DrillQuery,
     chosen: &Chosen<'_>,
     stop: &Signals,
     progress: &mut dyn FnMut(DrillProgress),
-) -> Result<Vec<Searched>, DrillError> {
+    look: &mut Look<'_>,
+) -> Result<Drills, DrillError> {
     query.parameters.check()?;
     query.hand_over.as_ref().map_or(Ok(()), |_| hand_over::check_target(&query.target))?;
     let command = query.command.as_ref().map(DrillCommand::start).transpose()?;
     let mut is_begun = false;
-    let found = search(query, command, chosen, stop, progress, &mut is_begun);
+    let found = search((query, command), (chosen, look), stop, progress, &mut is_begun);
     if let (Some(command), Err(error)) = (command, &found)
         && (!is_begun || error.ends_the_command())
     {
@@ -162,13 +209,12 @@ fn drill_peaks(
 
 /// Searches in the process, or in the started command. Sets `is_begun` before the calls are counted.
 fn search(
-    query: &DrillQuery,
-    command: Option<Running>,
-    chosen: &Chosen<'_>,
+    (query, command): (&DrillQuery, Option<Running>),
+    (chosen, look): (&Chosen<'_>, &mut Look<'_>),
     stop: &Signals,
     progress: &mut dyn FnMut(DrillProgress),
     is_begun: &mut bool,
-) -> Result<Vec<Searched>, DrillError> {
+) -> Result<Drills, DrillError> {
     let pid = command.map_or(query.pid, |command| command.pid as u32);
     let mut storage = MaybeUninit::uninit();
     let process = (pid, command);
@@ -192,14 +238,30 @@ fn search(
     let counts = driver.count(query, began, stop, progress)?;
     let counted_for = began.elapsed();
     let probe = driver.python_cost(probe)?;
-    let histogram = Histogram::from_counters(
-        Unit::Nanoseconds,
-        counts.buckets,
-        counts.sums.iter().map(|&ns| u128::from(ns)).sum(),
-    );
-    let peaks = peaks(&histogram);
+    let histogram = histogram_of(&counts);
+    let peaks = with_strays(&histogram, &counts);
     let counted = CountedCalls { process, runtime, counts, histogram, peaks, counted_for, probe, notes };
-    let numbers = chosen(&counted.peaks)?;
+    let numbers = chosen(&counted.peaks, &counted.counts.sums)?;
+    check_peaks(query, &counted.peaks, &numbers)?;
+    let peaks = ChosenPeaks {
+        pid,
+        histogram: counted.histogram.clone(),
+        peaks: counted.peaks.clone(),
+        numbers: numbers.clone(),
+        counted_for,
+        is_stepped: driver.is_f0_stepped(),
+        of_goroutines: runtime == Runtime::Go,
+    };
+    let looked = Instant::now();
+    let next = look(&peaks);
+    // The search has its own time.
+    driver.add_time(looked.elapsed());
+    let began = began + looked.elapsed();
+    if next == Next::End {
+        let status = driver.command_status(stop);
+        let running = command.filter(|_| status.is_none());
+        return Ok(Drills { searched: Vec::new(), command: CommandEnd { running, status } });
+    }
     let mut answers: Vec<Searched> = Vec::new();
     for (index, &number) in numbers.iter().enumerate() {
         if index > 0 && driver.has_ended(stop) {
@@ -225,7 +287,40 @@ fn search(
         }
     }
     driver.end(&mut answers);
-    Ok(answers)
+    let command = answers.last().map(|last| last.command).unwrap_or_default();
+    Ok(Drills { searched: answers, command })
+}
+
+/// A histogram's peaks, and the slow calls outside, if they have enough time.
+fn with_strays(histogram: &Histogram, counts: &DrillCounts) -> Vec<Peak> {
+    let mut found = peaks(histogram);
+    found.extend(slow_strays(&found, &counts.buckets, &counts.sums));
+    found
+}
+
+/// f0's latencies in its counts.
+fn histogram_of(counts: &DrillCounts) -> Histogram {
+    let sum = counts.sums.iter().map(|&ns| u128::from(ns)).sum();
+    Histogram::from_counters(Unit::Nanoseconds, counts.buckets, sum)
+}
+
+/// Whether a few slow calls have so much time that a longer count may show more such calls.
+fn is_unsettled(counts: &DrillCounts) -> bool {
+    let strays = slow_strays(&peaks(&histogram_of(counts)), &counts.buckets, &counts.sums);
+    strays.is_some_and(|strays| strays.count < SETTLED_CALLS)
+}
+
+/// The slow calls that are enough for a peak.
+const SETTLED_CALLS: u64 = 10;
+
+/// Whether the peaks to explain are there.
+fn check_peaks(query: &DrillQuery, found: &[Peak], numbers: &[usize]) -> Result<(), DrillError> {
+    match numbers.iter().find(|number| !(1..=found.len()).contains(*number)) {
+        Some(&asked) => {
+            Err(DrillError::NoSuchPeak { target: query.target.clone(), asked, peaks: found.to_vec() })
+        }
+        None => Ok(()),
+    }
 }
 
 /// A sentence about the peaks whose search did not begin.
@@ -377,7 +472,8 @@ fn one_function(target: &str, pid: u32, allowed: AllowedProbes) -> Result<Functi
     if !matches!(Target::parse(target), Ok(Target::Function)) || !target.contains(':') {
         return Err(DrillError::NotAFunction(target.to_owned()));
     }
-    let found = user_functions(target, &[pid], allowed)?;
+    // Its rate decides.
+    let found = user_functions(target, &[pid], AllowedProbes { slow_probes: true, ..allowed })?;
     match found.as_slice() {
         [one] => match (&one.counted, &one.function) {
             (Counted::Function(_), Some(function)) => Ok(function.clone()),

@@ -19,7 +19,7 @@ use wakepath_engine::watch::{
 use wakepath_recording::this_host;
 
 use crate::command::CommandEnd;
-use crate::drill::{DrillError, DrillQuery, Parameters, Searched, drill};
+use crate::drill::{BUDGET, DrillError, DrillQuery, Next, Parameters, Searched, drill};
 use crate::latency::{
     AllowedProbes, LiveLatencyError, LiveQuery, LiveTarget, Options, Signals, end_reason, other_processes,
     targets, with_costs,
@@ -77,7 +77,10 @@ pub fn watch(
         leave_out_next: false,
         allowed: query.live.allowed,
         stop,
-        drill_into: &|query| drill(query, stop, &mut |_| {}),
+        drill_into: &|query| {
+            let found = drill(query, stop, &mut |_| {}, &mut |_| Next::Search)?;
+            found.searched.into_iter().next().ok_or_else(|| DrillError::NotAFunction(query.target.clone()))
+        },
         news,
     };
     let outcome = wakepath_collect::count(&options, stop, &mut |reading| watching.take(&reading))?;
@@ -265,6 +268,7 @@ impl Watching<'_, '_> {
             allowed: self.allowed,
             phases: PhaseMarks::default(),
             hand_over: None,
+            budget: BUDGET,
             resume: None,
         };
         let began = Instant::now();

@@ -29,6 +29,8 @@ pub struct CodeNames<'a> {
     /// Whether a link with this name lies beside this file and leads to it.
     links: HashMap<(Comm, &'a [u8]), bool>,
     kernel: HashMap<(HostIndex, u64), Found>,
+    /// Whether code inlined into a function belongs to it.
+    whole: bool,
 }
 
 impl<'a> CodeNames<'a> {
@@ -42,7 +44,12 @@ impl<'a> CodeNames<'a> {
         let began_ns = recorded.survey.session.started.and_then(|began| recorded.survey.realtime(began));
         let boot = if same_boot { Boot::This { began_ns } } else { Boot::Another };
         let (user, links, kernel) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { recorded, boot, symbols: HashMap::new(), mappings, user, links, kernel }
+        Self { recorded, boot, symbols: HashMap::new(), mappings, user, links, kernel, whole: false }
+    }
+
+    /// The same for whole functions: code inlined into a function belongs to it.
+    pub fn with_whole_functions(self) -> Self {
+        Self { whole: true, symbols: HashMap::new(), user: HashMap::new(), ..self }
     }
 
     fn boot_of(&self, host: HostIndex) -> Boot {
@@ -52,7 +59,11 @@ impl<'a> CodeNames<'a> {
     fn symbols(&mut self, host: HostIndex) -> &mut Symbols {
         let Recorded { kept_files, debug_files, .. } = self.recorded;
         let boot = self.boot_of(host);
-        let symbols = || Symbols::new(boot, kept_files.clone(), debug_files.clone());
+        let whole = self.whole;
+        let symbols = || {
+            let symbols = Symbols::new(boot, kept_files.clone(), debug_files.clone());
+            if whole { symbols.with_whole_functions() } else { symbols }
+        };
         self.symbols.entry(boot).or_insert_with(symbols)
     }
 

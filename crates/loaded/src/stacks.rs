@@ -9,7 +9,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, Segment, Wait, WaitId};
 use wakepath_event::Stack as RecordedStack;
 use wakepath_symbols::Found;
-use wakepath_wait_graph::{Occupant, StackAt, StackIndex, ThreadIndex, ThreadState, WakeUp, Waker};
+use wakepath_wait_graph::{Occupant, Sample, StackAt, StackIndex, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use crate::CodeNames;
 use crate::code::module;
@@ -235,6 +235,26 @@ impl CodeNames<'_> {
             StackAt::Recorded(_, stack) => Some(named(self, at, stack)),
             StackAt::Lost => None,
         }
+    }
+}
+
+impl CodeNames<'_> {
+    /// A sample's frames, innermost first: the kernel's, then the program's.
+    pub fn sample_frames(&mut self, sample: &Sample<'_>) -> Vec<Frame> {
+        let Sample { at, tgid, kernel, user, proved } = *sample;
+        let mut all: Vec<Frame> = Vec::with_capacity(kernel.len() + user.len());
+        all.extend(kernel.iter().map(|&address| Frame {
+            found: self.in_kernel(tgid.host(), address),
+            in_kernel: true,
+            proved: true,
+        }));
+        for (place, &address) in user.iter().enumerate() {
+            // A caller's frame holds its return address: the call lies before it.
+            let address = if place == 0 { address } else { address.wrapping_sub(1) };
+            let found = self.user(tgid, at, address).unwrap_or_else(|| self.outside_of_files(tgid));
+            all.push(Frame { found, in_kernel: false, proved: place == 0 || place < proved });
+        }
+        all
     }
 }
 

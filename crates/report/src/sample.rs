@@ -358,8 +358,8 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
         Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch, Foreign,
-        FunctionId, HandOver, HandedOver, LevelVotes, NodeCause, NodeId, PhaseMarks, Phases, Queued,
-        RootCause, Sampled, SampledPlace, SiteId, Status,
+        FunctionId, HandOver, HandedOver, LevelVotes, NodeCause, NodeId, PhaseMarks, Phases, Queued, Refusal,
+        RootCause, Sampled, SampledPlace, SearchCost, SiteId, Status,
     };
     let place = |function: &str, line: Option<(&str, u32)>, samples| SampledPlace {
         function: function.to_owned(),
@@ -477,6 +477,16 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             (NodeId(4), node(1, 0x140, None)),
         ]),
         lines: HashMap::from([(NodeId(2), ("shop\u{202e}.c".to_owned(), 88))]),
+        unmeasured: HashMap::from([(
+            NodeId(1),
+            vec![
+                (String::from("qsort\x1b"), Refusal::Dear),
+                (String::from("free"), Refusal::SingleStep),
+                (String::from("exit"), Refusal::Unsafe),
+                (String::from("memset"), Refusal::Kernel { errno: 22 }),
+                (String::from("memcmp"), Refusal::Gone),
+            ],
+        )]),
         sampled: HashMap::from([(
             NodeId(1),
             Sampled {
@@ -494,6 +504,13 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
         probe: Some(latency::ProbeCost::new(1500, 700)),
         of_python: false,
         most_probed: 4,
+        cost: SearchCost {
+            ns: 12_000_000,
+            of_machine: 0.012,
+            elapsed: Duration::from_millis(500),
+            call_before_ns: 4_000_000,
+            call_meanwhile_ns: 4_400_000,
+        },
         notes: vec!["a note".to_owned()],
     }
 }

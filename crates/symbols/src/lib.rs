@@ -172,15 +172,8 @@ impl Symbols {
             (Boot::This { .. }, false) => kept.kernel().map_or(KernelNames::Forbidden, KernelNames::Kept),
         };
         let shared = if debug_files.ask_servers() { tempfile::tempdir().ok() } else { None };
-        let folders = shared.iter().map(|folder| folder.path().to_owned());
         Self {
-            symbolizer: Symbolizer::builder()
-                .enable_code_info(true)
-                .enable_inlined_fns(true)
-                .set_debug_dirs(Some(folders.chain(["/usr/lib/debug".into()])))
-                // Its demangler takes a C function called `f` for the type `float`.
-                .enable_demangling(false)
-                .build(),
+            symbolizer: symbolizer(shared.as_ref(), true),
             files: HashMap::new(),
             kernel,
             vdso: None,
@@ -190,6 +183,11 @@ impl Symbols {
             shared,
             root: PathBuf::from("/"),
         }
+    }
+
+    /// The same for whole functions: code inlined into a function belongs to it.
+    pub fn with_whole_functions(self) -> Self {
+        Self { symbolizer: symbolizer(self.shared.as_ref(), false), ..self }
     }
 
     /// The function at a place in a file, which has the name of its path's last component.
@@ -387,6 +385,17 @@ fn by_path(code: Code, boot: Boot) -> Trust {
 /// The time of a file's last change in any way, ns since 1970. No program can set this time.
 fn changed_ns(data: &Metadata) -> i128 {
     i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec())
+}
+
+fn symbolizer(shared: Option<&tempfile::TempDir>, inlined: bool) -> Symbolizer {
+    let folders = shared.into_iter().map(|folder| folder.path().to_owned());
+    Symbolizer::builder()
+        .enable_code_info(true)
+        .enable_inlined_fns(inlined)
+        .set_debug_dirs(Some(folders.chain(["/usr/lib/debug".into()])))
+        // Its demangler takes a C function called `f` for the type `float`.
+        .enable_demangling(false)
+        .build()
 }
 
 fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {

@@ -128,8 +128,10 @@ fn all_waited(folder: &Place, out: &str, busy: bool) {
     }
     for wait in &waits {
         let timer = wait.state("timer");
-        // 2 points; the loop's time-outs are whole milliseconds.
-        assert!((196.0..=204.0).contains(&timer), "{wait:?}");
+        // 2 points; the loop's time-outs are whole milliseconds. A loop without a CPU between its look at the clock and the request's turn sets the timer
+        // so much too early.
+        let least = 196.0 - wait.state("runnable");
+        assert!((least..=204.0).contains(&timer), "{wait:?}");
         // No part is undecided, and none is another client's, a tick's or a time-out's.
         assert!(wait.state("unknown") <= wait.in_all * 0.05, "{wait:?}");
         assert!(wait.state("network") + wait.blocker("ping") <= wait.in_all * 0.02, "{wait:?}");

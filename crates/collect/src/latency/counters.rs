@@ -143,7 +143,7 @@ impl<'obj> Counters<'obj> {
         }
         for (index, target) in options.targets.iter().enumerate() {
             if let Counted::Function(probe) = target {
-                self.links.extend(probes::attach(self.skeleton.object(), index, probe)?);
+                self.links.extend(probes::attach(self.skeleton.object(), index, probe, None)?);
             }
         }
         self.attach_to_kernel(options)

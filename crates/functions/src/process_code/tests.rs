@@ -61,6 +61,23 @@ fn the_calls_of_a_function_of_this_process_are_found_with_their_callees() {
 }
 
 #[test]
+fn a_function_is_found_in_the_process_through_a_link_to_its_file() {
+    let mut code = own();
+    let address = callee as fn(u64) -> u64 as usize as u64;
+    let mut function = code.function_at(address).expect("callee").function;
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("linked");
+    std::os::unix::fs::symlink(&function.shown, &link).expect("a link");
+    function.shown = link;
+    assert_eq!(code.address_of(&function), Some(address));
+    // Another file, and none.
+    for other in ["/bin/sh", "/nonexistent"] {
+        function.shown = other.into();
+        assert_eq!(code.address_of(&function), None, "{other}");
+    }
+}
+
+#[test]
 fn an_address_without_code_is_said() {
     let mut code = own();
     for address in [0, 8, u64::MAX] {

@@ -268,7 +268,7 @@ const TOGETHER: &str = "
 ";
 
 #[test]
-fn of_two_answers_at_once_the_requests_own_is_that_whose_data_came_last_before_its_span() {
+fn between_two_answers_at_once_the_data_since_the_loop_was_idle_decide() {
     let arrived = |host: &str, from: u64| {
         let spans = format!("service shop\na/a {from}..10050000 server");
         let made = made(&scaled(100_000, host), &spans);

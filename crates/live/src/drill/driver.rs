@@ -1,5 +1,6 @@
 //! Carries out the effects for a drill-down's state machine, and hands it the measured calls.
 
+mod budget;
 mod drift;
 mod functions;
 pub(super) mod hand_over;
@@ -28,6 +29,7 @@ use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, Return, Runtime};
 use wakepath_symbols::{Boot, DebugFiles, Found, Kept, Symbols};
 
+use budget::{Budget, removed};
 use drift::drift;
 use kernel::{KernelOfSearch, is_kernel};
 use peaks::{PeakSearch, since};
@@ -36,7 +38,7 @@ use stubs::StubsOfSearch;
 use table::{FunctionTable, Key, Known};
 use ticks::Ticks;
 
-use super::{DrillError, DrillProgress, DrillQuery};
+use super::{DrillError, DrillProgress, DrillQuery, is_unsettled};
 use crate::latency::AllowedProbes;
 
 /// The time limit for counting f0's distribution, if too few calls come.
@@ -73,6 +75,8 @@ pub(super) struct Driver<'obj> {
     counted: Option<DrillCounts>,
     /// The current peak's search.
     search: PeakSearch,
+    /// The probes' time, and its limit.
+    budget: Budget,
     /// A probed call's extra time, by kind of probe; `None` where it could not be measured.
     costs: HashMap<Kind, Option<Calibration>>,
     command_status: Option<i32>,
@@ -102,6 +106,7 @@ pub(super) struct FoundBelow {
     pub functions: Vec<DrillFunction>,
     pub nodes: HashMap<NodeId, DrilledNode>,
     pub lines: HashMap<NodeId, (String, u32)>,
+    pub unmeasured: HashMap<NodeId, Vec<(String, Refusal)>>,
     pub most_probed: usize,
     /// An ended command's wait status.
     pub command_status: Option<i32>,
@@ -133,6 +138,7 @@ impl<'obj> Driver<'obj> {
             watched_before: 0,
             counted: None,
             search: PeakSearch::new(LatencyRange { from_ns: 0, to_ns: 0 }, 0, None),
+            budget: Budget::new(query.budget),
             costs: HashMap::from([(kind, probe)]),
             command_status: None,
         }
@@ -172,16 +178,18 @@ impl<'obj> Driver<'obj> {
         let on_paths: BTreeSet<NodeId> = paths.iter().flat_map(|cause| cause.path.iter().copied()).collect();
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
         let lines = lines.collect();
+        let unmeasured = self.unmeasured(paths);
         let watched = self.watched_calls();
         let of_python = self.python_notes();
         let notes = self.search.notes.iter().cloned().chain(self.search.ticks.sentence()).chain(watched);
-        let notes = notes.chain(self.single_steps()).chain(of_python);
+        let notes = notes.chain(removed(&self.search.too_often)).chain(self.single_steps()).chain(of_python);
         let notes = notes.chain(self.without_probes(paths));
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
             nodes: self.search.nodes.clone(),
             lines,
+            unmeasured,
             most_probed: self.search.most_probed,
             command_status: self.command_status,
             notes,
@@ -216,12 +224,15 @@ impl<'obj> Driver<'obj> {
         self.probe([0])?;
         self.place_kernel()?;
         self.drill.count()?;
+        self.begin_budget();
+        let counting = Instant::now();
         let mut looked = Instant::now();
         let (mut last, mut between_phases) = (Instant::now(), Duration::ZERO);
         loop {
             std::thread::sleep(LOOK_EVERY);
             let counts = self.drill.counts()?;
             let calls = counts.buckets.iter().sum();
+            self.check_f0(&query.target, counting.elapsed())?;
             let since = std::mem::replace(&mut last, Instant::now()).elapsed();
             if !self.drill.phases()?.0 {
                 between_phases += since;
@@ -245,7 +256,7 @@ impl<'obj> Driver<'obj> {
                 }
             }
             match calls {
-                calls if calls >= query.parameters.start_ops => return Ok(counts),
+                calls if calls >= query.parameters.start_ops && !is_unsettled(&counts) => return Ok(counts),
                 _ if elapsed.saturating_sub(between_phases) < COUNT_FOR => {}
                 0 => {
                     let why = self.not_in_question(query, elapsed);
@@ -336,6 +347,7 @@ impl<'obj> Driver<'obj> {
                 continue;
             }
             let calls = self.drill.calls(LOOK_EVERY)?;
+            self.budget.heard(calls.len());
             // Calls may be missing because the code is gone.
             if !calls.is_empty() || looked.elapsed() >= LOOK_AT_CODE {
                 looked = Instant::now();
@@ -354,14 +366,7 @@ impl<'obj> Driver<'obj> {
                 if !dear.is_empty() {
                     self.measure_without(&dear)?;
                     came = 0;
-                    for node in dear {
-                        match machine.handle(Event::Refused { node, refusal: Refusal::Dear }) {
-                            Ok(found) => effects.extend(found),
-                            // The refusal before it was the last that the machine waited for.
-                            Err(EventError::NotMeasured(_)) => {}
-                            Err(error) => return Err(error.into()),
-                        }
-                    }
+                    self.refuse(machine, dear, &mut effects)?;
                     break;
                 }
                 self.search.ticks.add(&call);
@@ -369,6 +374,15 @@ impl<'obj> Driver<'obj> {
                 effects.extend(machine.handle(Event::Call(self.record(call)))?);
                 if effects.iter().any(|effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_))) {
                     break;
+                }
+            }
+            let is_changing = |effect: &Effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_));
+            if !effects.iter().any(is_changing) {
+                let over = self.over_budget();
+                if !over.is_empty() {
+                    self.measure_without(&over)?;
+                    came = 0;
+                    self.refuse(machine, over, &mut effects)?;
                 }
             }
             if let Some(left) = machine.calls_to_decision() {
@@ -387,6 +401,50 @@ impl<'obj> Driver<'obj> {
                 self.drill.want(self.wanted);
             }
         }
+    }
+
+    /// Reports to the machine that nodes lost their probes: these were too dear.
+    fn refuse(
+        &mut self,
+        machine: &mut Drilldown,
+        nodes: Vec<NodeId>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), DrillError> {
+        for node in nodes {
+            self.note_unmeasured(node);
+            match machine.handle(Event::Refused { node, refusal: Refusal::Dear }) {
+                Ok(found) => effects.extend(found),
+                // The refusal before it was the last that the machine waited for.
+                Err(EventError::NotMeasured(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a callee whose probes were too dear, for its caller's doubt.
+    pub(super) fn note_unmeasured(&mut self, node: NodeId) {
+        let Some(known) = self.search.nodes.get(&node).copied() else { return };
+        let caller = known.parent.and_then(|parent| self.search.nodes.get(&parent)?.function);
+        if let (Some(caller), Some(callee)) = (caller, known.function) {
+            self.search.unmeasured.entry(caller).or_default().push((callee, Refusal::Dear));
+        }
+    }
+
+    /// The callees without probes, for each node on these paths, and the reasons.
+    fn unmeasured(&self, paths: &[RootCause]) -> HashMap<NodeId, Vec<(String, Refusal)>> {
+        let of = |node: NodeId| {
+            let function = self.search.nodes.get(&node)?.function?;
+            let mut named: Vec<(String, Refusal)> = Vec::new();
+            for (callee, why) in self.search.unmeasured.get(&function)? {
+                let name = self.functions.get(*callee)?.shown().name;
+                if !named.iter().any(|(known, _)| *known == name) {
+                    named.push((name, *why));
+                }
+            }
+            Some((node, named))
+        };
+        paths.iter().flat_map(|path| &path.path).filter_map(|node| of(*node)).collect()
     }
 
     /// Measures nodes; if the process ends meanwhile and takes no probes, the search ends.
@@ -454,6 +512,17 @@ impl<'obj> Driver<'obj> {
             ));
         }
         dear.into_iter().map(|(node, ..)| node).collect()
+    }
+
+    /// Adds this time to the search's.
+    pub(super) const fn add_time(&mut self, more: Duration) {
+        self.drill.add_time(more);
+    }
+
+    /// An ended command's wait status; `None` while it runs.
+    pub(super) fn command_status(&mut self, stop: &Signals) -> Option<i32> {
+        self.ended(stop);
+        self.command_status
     }
 
     /// The cost of a node's probes, or f0's where it could not be measured.

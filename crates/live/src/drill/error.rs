@@ -97,6 +97,12 @@ pub enum DrillError {
     )]
     NotReturned { target: String, open: usize, elapsed: Duration },
     #[error(
+        "`{target}` is called {per_second:.0} times a second, and the kernel has to single-step its probes, {:.1} µs a call: {:.0}% of the machine, and \
+         the budget is {:.0}%",
+        *.per_call_ns as f64 / 1e3, *.share * 100.0, *.budget * 100.0
+    )]
+    TooOften { target: String, per_second: f64, per_call_ns: u64, share: f64, budget: f64 },
+    #[error(
         "{} after {}, in which `{target}` returned {calls} of the {wanted} times by which its peaks are found",
         ended_by(*.reason), seconds(*.elapsed)
     )]

@@ -6,7 +6,7 @@ use wakepath_collect::{DrillCounts, Signals};
 use wakepath_distribution::{Peak, bounds};
 use wakepath_drilldown::{Drilldown, Event, FunctionId, LatencyRange, Parameters, RootCause, Status};
 use wakepath_engine::Host;
-use wakepath_engine::drill::{Drilled, is_wait};
+use wakepath_engine::drill::{Drilled, SearchCost, is_wait};
 use wakepath_functions::Runtime;
 use wakepath_process::Process;
 use wakepath_recording::this_host;
@@ -47,14 +47,10 @@ impl Driver<'_> {
         let CountedCalls { process: (pid, command), runtime, .. } = *counted;
         let AskedPeak { number, at_most, .. } = *asked;
         let found = &counted.peaks;
-        let Some(peak) = number.checked_sub(1).and_then(|index| found.get(index)) else {
-            return Err(DrillError::NoSuchPeak {
-                target: query.target.clone(),
-                asked: number,
-                peaks: found.clone(),
-            });
-        };
+        super::check_peaks(query, found, &[number])?;
+        let peak = &found[number - 1];
         progress(DrillProgress::Peak(*peak));
+        let (at_begin, spent_before, search_began) = (self.counts()?, self.spent_ns(), Instant::now());
         // A resumed search keeps its range.
         let range = query.resume.as_ref().map_or_else(|| range_of(peak, found), SavedSearch::range);
         self.begin_peak(range, mean_of(peak, &counted.counts).max(range.from_ns), at_most);
@@ -79,6 +75,7 @@ impl Driver<'_> {
         };
         let root_causes: Vec<RootCause> = machine.root_causes().into_iter().map(of_driver).collect();
         let save = self.save(&machine, &query.target);
+        let cost = self.cost_of_search(peak, counted, (&at_begin, spent_before, search_began))?;
         let sampled = self.sample(&root_causes, stop, progress)?;
         let calls = since(&self.counts()?, &asked.before);
         let (phases, handed_over) = (self.phases(query)?, self.handed_over(query)?);
@@ -113,15 +110,38 @@ impl Driver<'_> {
             functions: found_below.functions,
             nodes: found_below.nodes,
             lines: found_below.lines,
+            unmeasured: found_below.unmeasured,
             sampled,
             of_goroutines,
             of_python: runtime == Runtime::Python,
             probe: counted.probe.map(probe_cost),
             most_probed: found_below.most_probed,
+            cost,
             notes,
         };
         let running = command.filter(|_| command_status.is_none());
         Ok(Searched { drilled, save, command: CommandEnd { running, status: command_status } })
+    }
+
+    /// The probes' time since a search began, and how long the peak's calls took meanwhile.
+    fn cost_of_search(
+        &self,
+        peak: &Peak,
+        counted: &CountedCalls,
+        (at_begin, spent_before, began): (&DrillCounts, u64, Instant),
+    ) -> Result<SearchCost, DrillError> {
+        let meanwhile = since(&self.counts()?, at_begin);
+        // Probes make calls longer: those of the peak may lie above it.
+        let slow = Peak { to_bucket: meanwhile.buckets.len() - 1, ..*peak };
+        let ns = self.spent_ns().saturating_sub(spent_before);
+        let elapsed = began.elapsed();
+        Ok(SearchCost {
+            ns,
+            of_machine: self.share_of_machine(ns, elapsed),
+            elapsed,
+            call_before_ns: mean_of(&slow, &counted.counts),
+            call_meanwhile_ns: mean_of(&slow, &meanwhile),
+        })
     }
 
     /// Ends the searches; the last answer gets the notes about the stubs.

@@ -1,5 +1,6 @@
 //! The causes of a peak's calls, as JSON.
 
+mod functions;
 mod rows;
 
 use std::io::{self, Write};
@@ -16,6 +17,7 @@ use super::path::{FirstScreenJson, MAX_FUNCTIONS};
 use super::text;
 use crate::escape::escape;
 use crate::wording;
+use functions::{FunctionPathJson, functions};
 use rows::{CallRowJson, headline, rows};
 
 #[derive(Serialize)]
@@ -37,6 +39,8 @@ pub(super) struct CallsJson {
     asked: GroupJson,
     /// Null without other calls.
     usual: Option<GroupJson>,
+    /// The path to the function behind the difference, by samples and waits; null for goroutines and requests.
+    functions: Option<FunctionPathJson>,
     #[serde(flatten)]
     screen: FirstScreenJson<CallRowJson>,
     causes: Vec<CauseJson>,
@@ -251,6 +255,7 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str, next: Option<
         goroutine_waits: goroutine_waits(answer),
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(*peak, usual)),
+        functions: functions(answer),
         screen: FirstScreenJson { headline: headline(answer), rows: rows(answer), next },
         causes: answer.causes().map(|one| cause(one, answer.asked.paths.len())).collect(),
         tree: names.map_or(Vec::new(), |names| tree(&names, &answer.tree())),

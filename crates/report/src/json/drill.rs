@@ -5,21 +5,18 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
 use wakepath_distribution::bounds;
-use wakepath_engine::CallsAnswer;
 use wakepath_engine::drill::{
     Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, HandedOver, NodeCause, NodeId, Queued,
-    RootCause, Sampled, Status, StopReason,
+    Refusal, RootCause, Sampled, SearchCost, Status, StopReason,
 };
 
-use super::latency::{BucketJson, PeakJson, buckets, peaks};
-use super::{calls, text, write};
+use super::latency::{BucketJson, PeakJson, buckets};
+use super::{text, write};
 
-/// Writes the document for a drill-down; `waits` are the peak's calls recorded after it, with what they waited for.
-pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Write) -> io::Result<()> {
-    let mut explained = Vec::new();
-    waits.map(|waits| calls(waits, &mut explained)).transpose()?;
-    // It was written as JSON just now.
-    let explained_by: Option<serde_json::Value> = serde_json::from_slice(&explained).ok();
+/// Writes the document for a drill-down; `explained_by` is the line of [`super::calls`] about the peak's calls, recorded before it.
+pub fn drill(answer: &Drilled, explained_by: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    let explained_by: Option<serde_json::Value> =
+        explained_by.and_then(|line| serde_json::from_str(line).ok());
     let (pid, comm) = &answer.process;
     let peak = answer.peak.checked_sub(1).and_then(|index| answer.peaks.get(index));
     let tree = TreeJson::of(answer, NodeId::F0, 0);
@@ -32,7 +29,7 @@ pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Wr
             comm,
             count: answer.histogram.calls(),
             buckets: buckets(&answer.histogram),
-            peaks: peaks(&answer.histogram),
+            peaks: answer.peaks.iter().copied().map(PeakJson::new).collect(),
             peak: peak.map(|peak| PeakOfDrill {
                 number: answer.peak,
                 from_ns: *bounds(peak.from_bucket).start(),
@@ -53,6 +50,7 @@ pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Wr
             elapsed_ns: u64::try_from(answer.elapsed.as_nanos()).unwrap_or(u64::MAX),
             calls: answer.calls,
             most_probed: answer.most_probed,
+            cost: CostJson::of(&answer.cost),
             probe_ns: answer.probe.map(|probe| probe.per_call_ns),
             notes: &answer.notes,
             explained_by,
@@ -84,11 +82,36 @@ struct DrillJson<'a> {
     elapsed_ns: u64,
     calls: u64,
     most_probed: usize,
+    cost: CostJson,
     /// The extra time of a probed call; null if it could not be measured.
     probe_ns: Option<u64>,
     notes: &'a [String],
-    /// The document by `path --call --json` about the peak's calls; null if no function on a path waits.
+    /// The document by `path --call --json` about the peak's calls; null if none were recorded.
     explained_by: Option<serde_json::Value>,
+}
+
+/// The search's cost to the program.
+#[derive(Serialize)]
+struct CostJson {
+    /// The probes' time.
+    probes_ns: u64,
+    of_machine: f64,
+    elapsed_ns: u64,
+    /// The mean for calls at least as long as the peak's; 0 without such calls.
+    slow_call_before_ns: u64,
+    slow_call_meanwhile_ns: u64,
+}
+
+impl CostJson {
+    fn of(cost: &SearchCost) -> Self {
+        Self {
+            probes_ns: cost.ns,
+            of_machine: cost.of_machine,
+            elapsed_ns: u64::try_from(cost.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            slow_call_before_ns: cost.call_before_ns,
+            slow_call_meanwhile_ns: cost.call_meanwhile_ns,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -214,9 +237,32 @@ struct CauseJson {
     confidence: f64,
     levels: Vec<LevelJson>,
     doubts: Vec<&'static str>,
+    /// The callees without probes on the path.
+    unmeasured: Vec<UnmeasuredJson>,
     /// The code sites at which samples found the path's last function; null if it was not sampled, because it
     /// waits.
     sampled: Option<SampledJson>,
+}
+
+#[derive(Serialize)]
+struct UnmeasuredJson {
+    function: String,
+    /// The caller's node.
+    called_by: u32,
+    why: &'static str,
+}
+
+impl UnmeasuredJson {
+    fn of(called_by: NodeId, (function, why): &(String, Refusal)) -> Self {
+        let why = match why {
+            Refusal::SingleStep => "single_step",
+            Refusal::Unsafe => "unsafe",
+            Refusal::Kernel { .. } => "kernel",
+            Refusal::Dear => "dear",
+            Refusal::Gone => "gone",
+        };
+        Self { function: text(function.as_bytes()), called_by: called_by.0, why }
+    }
 }
 
 #[derive(Serialize)]
@@ -291,6 +337,12 @@ impl CauseJson {
             confidence: cause.confidence,
             levels: levels.collect(),
             doubts: cause.doubts.iter().map(doubt).collect(),
+            unmeasured: cause
+                .path
+                .iter()
+                .flat_map(|node| answer.unmeasured.get(node).into_iter().flatten().map(|one| (*node, one)))
+                .map(|(node, one)| UnmeasuredJson::of(node, one))
+                .collect(),
             sampled: cause.path.last().and_then(|last| answer.sampled.get(last)).map(SampledJson::of),
         }
     }

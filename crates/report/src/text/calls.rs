@@ -119,7 +119,7 @@ pub fn calls_headline(answer: &CallsAnswer) -> Line {
     let (usual, findings) = (answer.usual.as_ref(), answer.findings());
     let name = escape(answer.target.bytes());
     let took = duration(findings.mean_ns.asked as u64);
-    let mut line = Line::strong(format!("{} of {name} took {took}", which(answer)));
+    let mut line = Line::strong(format!("{} of {name} took {took}", calls_named(answer)));
     line.push(Style::Normal, " on average");
     let noun = noun(answer.of);
     let usual_of = usual.map(|(peak, _)| match peak {
@@ -174,7 +174,7 @@ pub(super) fn headline(answer: &CallsAnswer, screen: &mut Screen) {
 }
 
 /// The selected calls: `160 calls of peak 3`.
-fn which(answer: &CallsAnswer) -> String {
+pub(super) fn calls_named(answer: &CallsAnswer) -> String {
     let (n, noun) = (answer.asked.calls, noun(answer.of));
     match answer.which {
         Which::Peak(peak) => format!("{} of peak {peak}", count(n, noun)),

@@ -3,7 +3,7 @@
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
     Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, HandedOver, NoSites,
-    NodeCause, NodeId, Phases, RootCause, Sampled, Status, StopReason,
+    NodeCause, NodeId, Phases, Refusal, RootCause, Sampled, SearchCost, Status, StopReason,
 };
 
 use crate::escape::escape;
@@ -193,7 +193,11 @@ fn sentence(answer: &Drilled, cause: &RootCause) -> String {
         Some(NodeCause::Itself) if blocked => {
             format!("{of} is in {leaf}, which waited for {} of it", share(cause.blocked_ns, cause.ns))
         }
-        Some(NodeCause::Itself) => format!("{of} is in {leaf} itself{}", ended(cause)),
+        Some(NodeCause::Itself) => {
+            let or_below =
+                if has_dear(answer, last) { ", or in what it calls too often for probes" } else { "" };
+            format!("{of} is in {leaf} itself{or_below}{}", ended(cause))
+        }
         Some(NodeCause::Loop { callee, calls }) => {
             format!("{of} is in {leaf}, which calls {} {}", name(answer, callee), count(calls, "time"))
         }
@@ -271,7 +275,8 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
         }
         Doubt::SitesNotMeasured { node, sites } => {
             let calls = count(*sites, "call");
-            format!("{calls} in the code of {} {} not measured", of(node), was(*sites))
+            let which = answer.unmeasured.get(node).map_or_else(String::new, |named| unmeasured(named));
+            format!("{calls} in the code of {} {} not measured{which}", of(node), was(*sites))
         }
         Doubt::UnknownTargets { node } => format!("{} calls functions that are not known", of(node)),
         Doubt::LeftOut { node } => format!("not all calls of {} were measured at the same time", of(node)),
@@ -281,6 +286,34 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
         }
     }
 }
+
+/// Whether a node's function calls others too often for the budget.
+fn has_dear(answer: &Drilled, node: NodeId) -> bool {
+    answer.unmeasured.get(&node).is_some_and(|all| all.iter().any(|(_, why)| *why == Refusal::Dear))
+}
+
+/// The functions without probes, and why: `: qsort, memcpy (too often for the budget), free (single-stepped)`.
+fn unmeasured(named: &[(String, Refusal)]) -> String {
+    let one = |(name, why): &(String, Refusal)| {
+        let why = match why {
+            Refusal::SingleStep => "single-stepped",
+            Refusal::Unsafe => "cannot be probed safely",
+            Refusal::Kernel { .. } => "refused by the kernel",
+            Refusal::Dear => "called too often",
+            Refusal::Gone => "gone",
+        };
+        format!("{} ({why})", escape(name.as_bytes()))
+    };
+    let shown: Vec<String> = named.iter().take(MAX_UNMEASURED).map(one).collect();
+    let more = match named.len().saturating_sub(MAX_UNMEASURED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) }
+}
+
+/// The most functions named there.
+const MAX_UNMEASURED: usize = 4;
 
 fn footer(answer: &Drilled, screen: &mut Screen) {
     screen.blank();
@@ -317,6 +350,24 @@ fn footer(answer: &Drilled, screen: &mut Screen) {
             count(answer.calls, "time")
         )),
     );
+    screen.wrapped(0, Line::faint(cost_to_program(&answer.cost)));
+}
+
+/// The search's cost to the program.
+fn cost_to_program(cost: &SearchCost) -> String {
+    let SearchCost { ns, of_machine, elapsed, call_before_ns, call_meanwhile_ns } = *cost;
+    let seconds = duration(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+    let percent = 100.0 * of_machine;
+    let longer = match (call_before_ns, call_meanwhile_ns) {
+        (_, 0) => String::from("no slow call ended meanwhile"),
+        (before, meanwhile) => {
+            format!("a slow call took {} meanwhile, {} before", duration(meanwhile), duration(before))
+        }
+    };
+    format!(
+        "cost to the program: its probes took {} in {seconds}, {percent:.1}% of the machine; {longer}",
+        duration(ns)
+    )
 }
 
 #[cfg(test)]
@@ -337,15 +388,20 @@ mod tests {
             (Doubt::CallsMissing { calls: 2 }, "2 calls are missing"),
             (
                 Doubt::SitesNotMeasured { node, sites: 1 },
-                "1 call in the code of look_up\\x1b[2J was not measured",
+                "1 call in the code of look_up\\x1b[2J was not measured: qsort\\x1b (called too often), free (single-stepped), exit (cannot be probed \
+                 safely), memset (refused by the kernel) and 1 more",
             ),
             (
                 Doubt::SitesNotMeasured { node, sites: 2 },
-                "2 calls in the code of look_up\\x1b[2J were not measured",
+                "2 calls in the code of look_up\\x1b[2J were not measured: qsort\\x1b (called too often), free (single-stepped), exit (cannot be probed \
+                 safely), memset (refused by the kernel) and 1 more",
             ),
         ] {
             assert_eq!(doubted(&answer, &doubt), expected);
         }
+        // Its callees' names are not known.
+        let doubt = Doubt::SitesNotMeasured { node: NodeId(2), sites: 2 };
+        assert_eq!(doubted(&answer, &doubt), "2 calls in the code of read_block were not measured");
     }
 
     #[test]
@@ -403,6 +459,8 @@ mod tests {
             a note
             took 1.50 s, in which the function was called 1400 times; at most 4 functions had probes at a time;
             a probed call took 1.50 µs longer
+            cost to the program: its probes took 12.0 ms in 500 ms, 1.2% of the machine; a slow call took 4.40
+            ms meanwhile, 4.00 ms before
         "#]].assert_eq(&drill(&sample::drilled(), true, Layout::PLAIN));
     }
 
@@ -440,6 +498,19 @@ mod tests {
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, in whose place the interrupt of line 11 ran
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, whose CPU the hypervisor had
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in calls of read_block whose target is not known"#]].assert_eq(&all.join("\n"));
+    }
+
+    #[test]
+    fn a_function_may_have_its_time_in_what_it_calls_too_often_for_probes() {
+        let mut answer = sample::drilled();
+        let mut found = answer.root_causes.swap_remove(0);
+        (found.cause, found.blocked_ns) = (Some(NodeCause::Itself), 0);
+        let last = *found.path.last().expect("a path");
+        for (why, told) in [(Refusal::Dear, true), (Refusal::SingleStep, false)] {
+            answer.unmeasured.insert(last, vec![(String::from("f"), why)]);
+            let text = sentence(&answer, &found);
+            assert_eq!(text.contains("itself, or in what it calls too often for probes"), told, "{text}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn each_peak_has_its_own_reason_and_the_slowest_comes_first() {
     let (path, cause) = only_path(look);
     assert_eq!((path, &cause["cause"]), (vec!["serve", "look"], &"itself".into()), "{look}");
     assert!(cause["sampled"]["samples"].as_u64() > Some(0), "{look}");
-    assert!(look["explained_by"].is_null());
+    assert!(number(&look["explained_by"]["functions"]["samples"]) > 0, "{look}");
     // The tree leaves out calls below another culprit.
     let below = list(&look["tree"]["children"]).iter().map(|node| list(&node["children"]).len());
     assert_eq!(below.sum::<usize>(), 0, "{look}");
@@ -48,7 +48,7 @@ fn each_peak_has_its_own_reason_and_the_slowest_comes_first() {
     assert!(number(&load["calls"]) < number(&store["calls"]), "{text}");
 
     let (text, _) = run(&folder, &asked, 0);
-    let places: Vec<_> = ["peak 3 of 3", "peak 2 of 3", "peak 1 of 3", " calls above ", " calls between "]
+    let places: Vec<_> = [" calls above ", " calls between ", "peak 3 of 3", "peak 2 of 3", "peak 1 of 3"]
         .into_iter()
         .map(|part| text.find(part).unwrap_or_else(|| panic!("no `{part}` in {text}")))
         .collect();

@@ -108,6 +108,9 @@ impl Driver<'_> {
                 // A stub needs no probe on the callee.
                 let refused =
                     refused.filter(|it| *it != Refusal::SingleStep || !self.takes_stub(function, id));
+                if let (Some(refusal), Some(callee)) = (refused, kind.callee()) {
+                    self.search.unmeasured.entry(function).or_default().push((callee, refusal));
+                }
                 if let (Some(refusal), Some(callee)) = (refused, kind.callee())
                     && let Some(Known::Probed(callee)) = self.functions.get(callee)
                 {

@@ -8,7 +8,8 @@ use wakepath_collect::{
     DrillCall, DrillCounts, DrillEdge, DrillNode, DrillPlan, Error as CollectError, Signals,
 };
 use wakepath_drilldown::{
-    CallRecord, Event, FunctionId, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime,
+    CallRecord, Event, FunctionId, InterruptTime, MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime,
+    Refusal,
 };
 use wakepath_engine::drill::DrilledNode;
 use wakepath_functions::{Operand, ProcessCallee, Return};
@@ -16,8 +17,11 @@ use wakepath_functions::{Operand, ProcessCallee, Return};
 use super::functions::is_stepped;
 use super::kernel::is_kernel;
 use super::python::is_python;
-use super::{Driver, Known, LOOK_EVERY, cost_of, kind};
+use super::{Driver, Known, cost_of, kind};
 use crate::drill::{DrillError, DrillProgress};
+
+/// The interval between counts for watched calls: the kernel single-steps each.
+const LOOK_AT_STEPS: Duration = Duration::from_millis(5);
 
 /// The time limit for watching indirect calls before their targets are measured.
 const WATCH_FOR: Duration = Duration::from_secs(2);
@@ -108,9 +112,11 @@ impl Driver<'_> {
         self.search.measured = measurement.nodes.clone();
         self.number_slots();
         events.extend(self.place_stubs()?);
+        events.extend(self.leave_dear_out());
         self.probe_measured()?;
         events.extend(self.place_kernel()?);
         self.install()?;
+        self.begin_budget();
         self.show(None, progress);
         Ok(events)
     }
@@ -142,7 +148,24 @@ impl Driver<'_> {
         self.place_stubs()?;
         self.probe_measured()?;
         self.place_kernel()?;
-        self.install()
+        self.install()?;
+        self.begin_budget();
+        Ok(())
+    }
+
+    /// Leaves out the nodes whose function's probes were too dear before.
+    fn leave_dear_out(&mut self) -> Vec<Event> {
+        let is_dear = |node: &MeasuredNode| {
+            node.callee.is_some_and(|callee| self.budget.is_dear(callee.0)) && !self.is_stubbed(node.node)
+        };
+        let dear: Vec<NodeId> =
+            self.search.measured.iter().filter(|node| is_dear(node)).map(|node| node.node).collect();
+        if !dear.is_empty() {
+            self.search.measured.retain(|node| !dear.contains(&node.node));
+            self.number_slots();
+        }
+        dear.iter().for_each(|node| self.note_unmeasured(*node));
+        dear.into_iter().map(|node| Event::Refused { node, refusal: Refusal::Dear }).collect()
     }
 
     /// Numbers the measured nodes for the kernel and the stubs.
@@ -240,13 +263,14 @@ impl Driver<'_> {
         let calls = |counts: &DrillCounts| counts.buckets.get(from..).unwrap_or_default().iter().sum::<u64>();
         let before = calls(&self.drill.counts()?);
         while began.elapsed() < WATCH_FOR && calls(&self.drill.counts()?) < before + self.wanted {
-            std::thread::sleep(LOOK_EVERY);
-            if self.ended(stop).is_some() {
+            std::thread::sleep(LOOK_AT_STEPS);
+            if self.ended(stop).is_some() || self.steps_are_over_budget(began.elapsed()) {
                 break;
             }
         }
         let targets = self.drill.targets();
         self.drill.watch_no_more();
+        self.count_steps();
         let mut events = Vec::new();
         for (number, address, _) in targets {
             let is_system = of_system.iter().any(|(watched, _)| *watched == number);

@@ -1,12 +1,13 @@
 //! Several peaks, searched in turn: the calls are counted once, and the searches share the functions and their call sites.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use wakepath_collect::{DrillCounts, Signals};
-use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, MeasuredNode, NodeId, SiteId};
+use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, MeasuredNode, NodeId, Refusal, SiteId};
 use wakepath_engine::drill::DrilledNode;
 
+use super::budget::TooOften;
 use super::{Driver, Queued, Ticks};
 
 /// A single peak's search: the state that the next search begins anew.
@@ -33,12 +34,16 @@ pub(super) struct PeakSearch {
     /// All callees whose probes took too much of their caller's time, in the same form: some take almost no time
     /// themselves.
     pub(super) dear: Vec<(NodeId, NodeId, u64)>,
+    /// The callees without probes, by caller, and why.
+    pub(super) unmeasured: BTreeMap<FunctionId, Vec<(FunctionId, Refusal)>>,
     /// The functions whose probes the kernel single-steps, and the functions without probes for this reason.
     pub(super) stepped: Vec<String>,
     pub(super) not_stepped: Vec<String>,
     pub(super) ticks: Ticks,
     /// The requests behind the calls within the peak, where followed.
     pub(super) queued: Queued,
+    /// The functions whose probes took more than the budget allows.
+    pub(super) too_often: Vec<TooOften>,
     pub(super) notes: Vec<String>,
 }
 
@@ -59,10 +64,12 @@ impl PeakSearch {
             watched: HashMap::new(),
             frequent: Vec::new(),
             dear: Vec::new(),
+            unmeasured: BTreeMap::new(),
             stepped: Vec::new(),
             not_stepped: Vec::new(),
             ticks: Ticks::default(),
             queued: Queued::default(),
+            too_often: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -1,0 +1,179 @@
+//! A drill-down's first look, by samples and waits, in a process for itself.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use wakepath_caller::Caller;
+use wakepath_engine::drill::calls_of_peak;
+use wakepath_engine::{CallsQuery, PathQuery, Which, calls};
+use wakepath_live::drill::{ChosenPeaks, LookRequest, Next, Unrecorded, record_look};
+use wakepath_live::latency::AllowedProbes;
+use wakepath_report::{json, text};
+
+use super::DrillArguments;
+use crate::collecting;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::record::read_made;
+
+/// The first look at a peak's calls, by samples and waits. Another process takes it: recording gives up the right to put probes.
+pub(super) struct FirstLook<'a> {
+    arguments: &'a DrillArguments,
+    target: &'a str,
+    unrecorded: Option<Unrecorded>,
+    output: &'a Output,
+    /// With --json, what it printed: for each peak a document in a line.
+    pub documents: Vec<String>,
+    /// Whether it printed an answer.
+    pub shown: bool,
+}
+
+impl<'a> FirstLook<'a> {
+    pub(super) const fn new(
+        arguments: &'a DrillArguments,
+        target: &'a str,
+        unrecorded: Option<Unrecorded>,
+        output: &'a Output,
+    ) -> Self {
+        Self { arguments, target, unrecorded, output, documents: Vec::new(), shown: false }
+    }
+
+    /// Takes the look, unless it shows nothing.
+    pub(super) fn take(&mut self, chosen: &ChosenPeaks) -> Next {
+        let next = if self.arguments.samples_only { Next::End } else { Next::Search };
+        if self.arguments.no_samples {
+            return next;
+        }
+        let unrecorded = self.unrecorded.or(chosen.of_goroutines.then_some(Unrecorded::Goroutines));
+        // The answer itself has the sentence where it is about a wait.
+        if unrecorded == Some(Unrecorded::Goroutines) && next == Next::Search {
+            return next;
+        }
+        let why = match unrecorded {
+            Some(Unrecorded::Python) => Some("follows no functions of Python"),
+            Some(Unrecorded::HandedOver) => Some("does not know which requests were handed over"),
+            Some(Unrecorded::Goroutines) => Some("of threads shows no goroutines"),
+            None => None,
+        };
+        let pid = chosen.pid;
+        if let Some(why) = why {
+            self.output.complain(
+                "note",
+                &format!(
+                    "what the calls wait for was not recorded: a recording {why}; wakepath record -p {pid} -d 5s, then wakepath path --tree, \
+                     shows what the threads of the process wait for"
+                ),
+            );
+            return next;
+        }
+        match self.look(chosen) {
+            Ok(shown) => self.shown = shown,
+            Err(error) => {
+                self.output.complain("note", &format!("samples and waits were not recorded: {error}"))
+            }
+        }
+        next
+    }
+
+    /// Runs this program anew for the look.
+    fn look(&mut self, chosen: &ChosenPeaks) -> std::io::Result<bool> {
+        let arguments = self.arguments;
+        // Its name, which threads beside the target see, is in this path; the file may have been replaced meanwhile.
+        let program = std::env::current_exe().ok().filter(|path| path.exists());
+        let mut look = Command::new(program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")));
+        look.arg("drill").arg(self.target).arg("-p").arg(chosen.pid.to_string());
+        let time = chosen.time_of_look().min(arguments.duration / 3);
+        look.arg("-d").arg(format!("{}ms", time.as_millis())).arg("-o").arg(&arguments.output);
+        for number in &chosen.numbers {
+            let (above, to) = match calls_of_peak(&chosen.peaks, *number) {
+                Which::Between(above, to) => (above, to),
+                Which::Above(above) => (above, u64::MAX),
+                _ => (0, u64::MAX),
+            };
+            look.arg("--look").arg(format!("{above}..{to}"));
+        }
+        for (given, flag) in [
+            (arguments.slow_probes || chosen.is_stepped, "--slow-probes"),
+            (arguments.no_exceptions, "--no-exceptions"),
+            (arguments.json, "--json"),
+        ] {
+            look.args(given.then_some(flag));
+        }
+        look.stdin(Stdio::null());
+        if arguments.json {
+            let output = look.stdout(Stdio::piped()).output()?;
+            self.documents = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+            return Ok(!self.documents.is_empty());
+        }
+        if !arguments.command.is_empty() {
+            look.stdout(std::io::stderr().as_fd().try_clone_to_owned()?);
+        }
+        Ok(look.status()?.success())
+    }
+}
+
+/// Records a function's calls for a first look, and prints what they did.
+pub(super) fn look(arguments: &DrillArguments, target: &str, output: &Output) -> Result<ExitCode, Failure> {
+    let stop = collecting::watch_signals(false)?;
+    output.passing(&format!(
+        "sampling the calls for {:.0} s, and recording what they wait for",
+        arguments.duration.as_secs_f64()
+    ));
+    let request = LookRequest {
+        target: target.to_owned(),
+        pid: arguments.pid.unwrap_or(0),
+        time: arguments.duration,
+        destination: arguments.output.clone(),
+        allowed: AllowedProbes {
+            slow_probes: arguments.slow_probes,
+            no_exceptions: arguments.no_exceptions,
+            stubs: false,
+        },
+        caller: Caller::from_sudo(),
+        asked: std::env::args_os().skip(1).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let made = record_look(request, &stop);
+    output.passing("");
+    // The search goes on without it: a recording probes kernel functions in another way, which not all of them allow.
+    let mut made = match made {
+        Ok(made) => made,
+        Err(error) => {
+            output.complain("note", &format!("samples and waits were not recorded: {error}"));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    collecting::drop_privileges(false)?;
+    let kept = made.take_kept_files();
+    let Some(place) = &made.outcome.place else { return Ok(ExitCode::FAILURE) };
+    let (input, recorded) = read_made(place, kept)?;
+    let mut any = false;
+    for (number, &(above, to)) in arguments.look.iter().enumerate() {
+        let which = if to == u64::MAX { Which::Above(above) } else { Which::Between(above, to) };
+        let query = CallsQuery { target: None, which, algorithm: PathQuery::default().algorithm };
+        let answer = match calls(&recorded, None, &query) {
+            Ok(answer) => answer,
+            Err(error) => {
+                output.complain("note", &format!("no samples and waits show these calls: {error}"));
+                continue;
+            }
+        };
+        if arguments.json {
+            output.write(|out| json::calls(&answer, out))?;
+        } else {
+            let between = if number > 0 { "\n" } else { "" };
+            let functions =
+                answer.sampled_path().map(|path| text::function_path(&answer, &path, output.layout()) + "\n");
+            let waits = text::calls(&answer, output.layout());
+            output.text(&format!("{between}{}{waits}", functions.unwrap_or_default()))?;
+        }
+        any = true;
+    }
+    if any && !arguments.json {
+        let saved = input.recordings[0].display();
+        output
+            .text(&format!("saved in {saved}   next: wakepath path{} --call --tree\n", input.argument()))?;
+    }
+    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

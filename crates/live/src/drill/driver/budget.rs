@@ -1,0 +1,290 @@
+//! The probes' time, held below a share of the machine's.
+//!
+//! Each hit at an entry probe is counted, whether its call is measured or not: hits × the calibrated cost for this kind of probe is the program's lost
+//! time. Beyond the budget the dearest probes go, and their functions get none for the rest of the search.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use wakepath_drilldown::{FunctionId, NodeId};
+
+use super::functions::is_stepped;
+use super::{Driver, Known, kind};
+use crate::drill::DrillError;
+
+/// The future's budget that may be spent at once.
+const AHEAD: Duration = Duration::from_millis(100);
+/// A single-stepped probe's time where it could not be calibrated, ns.
+const SINGLE_STEP_NS: u64 = 20_000;
+
+/// The probes' time, and how much of it is allowed.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// The allowed share of the machine's time.
+    share: f64,
+    cpus: f64,
+    /// Since then the probes in place are the same.
+    since: Instant,
+    /// Whether a call returned since then.
+    has_heard: bool,
+    /// The functions' hits then.
+    before: BTreeMap<u32, u64>,
+    /// All functions with probes now or before.
+    ever: BTreeSet<u32>,
+    /// The watched indirect calls' time, ns.
+    watched_ns: u64,
+    /// The functions whose probes were too dear.
+    dear: BTreeSet<u32>,
+    /// The watched indirect calls before those watched now.
+    steps_before: u64,
+}
+
+impl Budget {
+    pub(super) fn new(share: f64) -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+        Self {
+            share,
+            cpus,
+            since: Instant::now(),
+            has_heard: false,
+            before: BTreeMap::new(),
+            ever: BTreeSet::new(),
+            watched_ns: 0,
+            dear: BTreeSet::new(),
+            steps_before: 0,
+        }
+    }
+
+    /// The time allowed to probes in this time, ns.
+    fn allowed_ns(&self, elapsed: Duration) -> f64 {
+        self.share * self.cpus * (elapsed + AHEAD).as_nanos() as f64
+    }
+
+    /// Calls of f0 within the peak returned.
+    pub(super) const fn heard(&mut self, calls: usize) {
+        self.has_heard |= calls > 0;
+    }
+
+    /// Whether probes have to go. The first call that returns shows how often each callee was called, which is an answer: it may return for a tenth of
+    /// a second.
+    fn is_over(&self, spent_ns: u64, elapsed: Duration) -> bool {
+        let waits = !self.has_heard && elapsed < AHEAD && u128::from(spent_ns) < AHEAD.as_nanos();
+        !waits && spent_ns as f64 > self.allowed_ns(elapsed)
+    }
+
+    /// A time's share of the machine's in this time.
+    pub(super) fn share_of(&self, ns: u64, elapsed: Duration) -> f64 {
+        ns as f64 / (elapsed.as_nanos().max(1) as f64 * self.cpus)
+    }
+
+    /// Whether a function's probes were too dear.
+    pub(super) fn is_dear(&self, function: u32) -> bool {
+        self.dear.contains(&function)
+    }
+}
+
+/// A function whose probes were removed.
+#[derive(Debug, Clone)]
+pub(super) struct TooOften {
+    name: String,
+    /// Its calls a second, with its probes.
+    per_second: f64,
+    /// The machine's share that they took.
+    percent: f64,
+}
+
+/// A sentence about functions whose probes were removed, the dearest first.
+pub(super) fn removed(functions: &[TooOften]) -> Option<String> {
+    let mut functions = functions.to_vec();
+    functions.sort_by(|one, other| other.percent.total_cmp(&one.percent));
+    let shown = functions.iter().take(MAX_NAMED).map(|one| {
+        format!("{} ({:.0} calls a second, {:.0}% of the machine)", one.name, one.per_second, one.percent)
+    });
+    let shown: Vec<_> = shown.collect();
+    let more = match functions.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!shown.is_empty()).then(|| {
+        format!(
+            "probes that took too much were removed (--budget), so that their functions' time counts as their callers' own: {}{more}",
+            shown.join(", ")
+        )
+    })
+}
+
+/// The most functions named in the sentence.
+const MAX_NAMED: usize = 3;
+
+/// The functions whose probes have to go so that the others' time fits: the dearest first. f0's stay.
+fn to_remove(spent: &BTreeMap<u32, u64>, allowed_ns: f64) -> Vec<u32> {
+    let mut left: u64 = spent.values().sum();
+    let mut by_time: Vec<_> = spent.iter().filter(|(function, ns)| **function != 0 && **ns > 0).collect();
+    by_time.sort_by_key(|(function, ns)| (std::cmp::Reverse(**ns), **function));
+    let gone = by_time.into_iter().take_while(|(_, ns)| {
+        let is_over = left as f64 > allowed_ns;
+        left -= if is_over { **ns } else { 0 };
+        is_over
+    });
+    gone.map(|(function, _)| *function).collect()
+}
+
+impl Driver<'_> {
+    /// Whether the kernel single-steps f0's probes.
+    pub(in crate::drill) fn is_f0_stepped(&self) -> bool {
+        matches!(self.functions.first(), Some(Known::Probed(f0)) if is_stepped(f0))
+    }
+
+    /// The error where f0's probes take more than the budget, and the kernel single-steps them. `--slow-probes` asks for them whatever they take.
+    pub(super) fn check_f0(&self, target: &str, elapsed: Duration) -> Result<(), DrillError> {
+        let ns = self.spent().get(&0).copied().unwrap_or(0);
+        if !self.is_f0_stepped() || self.allowed.slow_probes || ns as f64 <= self.budget.allowed_ns(elapsed) {
+            return Ok(());
+        }
+        let hits = self.drill.hits(0);
+        Err(DrillError::TooOften {
+            target: target.to_owned(),
+            per_second: hits as f64 / elapsed.as_secs_f64().max(1e-3),
+            per_call_ns: ns / hits.max(1),
+            share: self.budget.share_of(ns, elapsed),
+            budget: self.budget.share,
+        })
+    }
+
+    /// A function's time per hit, ns.
+    fn hit_ns(&self, function: u32) -> u64 {
+        let Some(Known::Probed(found)) = self.functions.get(FunctionId(function)) else { return 0 };
+        let cost = self.costs.get(&kind(&found.function.probe)).copied().flatten();
+        cost.map_or(SINGLE_STEP_NS, |cost| cost.per_call_ns)
+    }
+
+    /// Each probed function's time since the probes in place are the same, ns.
+    fn spent(&self) -> BTreeMap<u32, u64> {
+        let of = |function: u32| {
+            let before = self.budget.before.get(&function).copied().unwrap_or(0);
+            self.drill.hits(function).saturating_sub(before).saturating_mul(self.hit_ns(function))
+        };
+        self.probed.iter().map(|function| (*function, of(*function))).collect()
+    }
+
+    /// The probes are other ones from now on.
+    pub(super) fn begin_budget(&mut self) {
+        self.budget.ever.extend(&self.probed);
+        let drill = &self.drill;
+        self.budget.before = self.probed.iter().map(|function| (*function, drill.hits(*function))).collect();
+        self.budget.since = Instant::now();
+        self.budget.has_heard = false;
+    }
+
+    /// A time's share of the machine's.
+    pub(in crate::drill) fn share_of_machine(&self, ns: u64, elapsed: Duration) -> f64 {
+        self.budget.share_of(ns, elapsed)
+    }
+
+    /// All probes' time so far, ns.
+    pub(in crate::drill) fn spent_ns(&self) -> u64 {
+        let of = |function: &u32| self.drill.hits(*function).saturating_mul(self.hit_ns(*function));
+        self.budget.watched_ns + self.budget.ever.iter().map(of).sum::<u64>()
+    }
+
+    /// The time for indirect calls watched since the last count, ns.
+    fn steps_ns(&self) -> u64 {
+        let steps: u64 = self.drill.targets().iter().map(|(.., times)| times).sum();
+        steps.saturating_sub(self.budget.steps_before).saturating_mul(SINGLE_STEP_NS)
+    }
+
+    /// Counts this time.
+    pub(super) fn count_steps(&mut self) {
+        let ns = self.steps_ns();
+        self.budget.watched_ns += ns;
+        self.budget.steps_before += ns / SINGLE_STEP_NS;
+    }
+
+    /// Whether the watched indirect calls took more than the budget allows in this time.
+    pub(super) fn steps_are_over_budget(&self, elapsed: Duration) -> bool {
+        self.steps_ns() as f64 > self.budget.allowed_ns(elapsed)
+    }
+
+    /// The measured nodes whose probes take more than the budget allows; they are noted, and their functions get none any more.
+    pub(super) fn over_budget(&mut self) -> Vec<NodeId> {
+        let elapsed = self.budget.since.elapsed();
+        let spent = self.spent();
+        if !self.budget.is_over(spent.values().sum(), elapsed) {
+            return Vec::new();
+        }
+        let gone = to_remove(&spent, self.budget.allowed_ns(elapsed));
+        for function in &gone {
+            let ns = spent.get(function).copied().unwrap_or(0);
+            let Some(Known::Probed(found)) = self.functions.get(FunctionId(*function)) else { continue };
+            let name = found.function.readable.clone();
+            let hits = self.drill.hits(*function) - self.budget.before.get(function).copied().unwrap_or(0);
+            let per_second = hits as f64 / elapsed.as_secs_f64().max(1e-3);
+            let percent = 100.0 * self.budget.share_of(ns, elapsed);
+            self.search.too_often.push(TooOften { name, per_second, percent });
+            self.budget.dear.insert(*function);
+        }
+        let is_gone = |node: &&wakepath_drilldown::MeasuredNode| {
+            node.callee.is_some_and(|callee| gone.contains(&callee.0))
+        };
+        self.search.measured.iter().filter(is_gone).map(|node| node.node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dearest_probes_go_until_the_others_fit_and_f0s_stay() {
+        let spent = |all: &[(u32, u64)]| all.iter().copied().collect::<BTreeMap<_, _>>();
+        let all = spent(&[(0, 900), (1, 100), (2, 500), (3, 0), (4, 300)]);
+        assert_eq!(to_remove(&all, 1800.0), [0; 0]);
+        assert_eq!(to_remove(&all, 1799.0), [2]);
+        assert_eq!(to_remove(&all, 1300.0), [2]);
+        assert_eq!(to_remove(&all, 1299.0), [2, 4]);
+        assert_eq!(to_remove(&all, 0.0), [2, 4, 1]);
+        assert_eq!(to_remove(&spent(&[(7, 5), (5, 5)]), 5.0), [5]);
+    }
+
+    #[test]
+    fn removed_probes_are_named_in_a_sentence_the_dearest_first() {
+        let one =
+            |name: &str, percent: f64| TooOften { name: name.to_owned(), per_second: 1e3 * percent, percent };
+        assert_eq!(removed(&[]), None);
+        let all = [one("a", 3.0), one("b", 40.4), one("c", 5.0), one("d", 4.0), one("e", 1.0)];
+        let text = removed(&all).expect("a sentence");
+        let named = text.split_once("own: ").expect("names").1;
+        assert_eq!(
+            named,
+            "b (40400 calls a second, 40% of the machine), c (5000 calls a second, 5% of the machine), d (4000 calls a second, 4% of the machine) and 2 \
+             more"
+        );
+        assert!(removed(&all[..1]).is_some_and(|text| text.ends_with("3% of the machine)")));
+    }
+
+    #[test]
+    fn a_first_call_may_return_for_a_tenth_of_a_second() {
+        let mut budget = Budget { cpus: 1.0, ..Budget::new(0.05) };
+        let ms = Duration::from_millis;
+        // 5 ms are allowed at once.
+        let is_over = |budget: &Budget, spent_ms: u64, at: u64| budget.is_over(spent_ms * 1_000_000, ms(at));
+        assert_eq!(
+            [is_over(&budget, 99, 99), is_over(&budget, 99, 100), is_over(&budget, 100, 99)],
+            [false, true, true]
+        );
+        assert!(!is_over(&budget, 10, 100));
+        budget.heard(0);
+        assert!(!is_over(&budget, 99, 99));
+        budget.heard(1);
+        budget.heard(0);
+        assert_eq!([is_over(&budget, 5, 0), is_over(&budget, 6, 0)], [false, true]);
+    }
+
+    #[test]
+    fn a_share_of_all_cpus_is_allowed_and_a_tenth_of_a_second_ahead() {
+        let budget = Budget { cpus: 4.0, ..Budget::new(0.05) };
+        assert_eq!(budget.allowed_ns(Duration::ZERO), 20_000_000.0);
+        assert_eq!(budget.allowed_ns(Duration::from_millis(900)), 200_000_000.0);
+        assert_eq!(budget.share_of(200_000_000, Duration::from_secs(1)), 0.05);
+    }
+}

@@ -1,0 +1,191 @@
+//! The path to the function behind slow calls, by samples and waits, as text.
+
+use wakepath_engine::CallsAnswer;
+use wakepath_findings::{ENOUGH_SAMPLES, ENOUGH_WAITS, SampledDoubt, SampledPath};
+
+use super::calls::calls_named;
+use crate::escape::escape;
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration, rough_share};
+use crate::wording;
+
+/// The functions below the asked function, each with its part of the difference; nothing is ranked where there are too few samples and waits.
+pub fn function_path(answer: &CallsAnswer, path: &SampledPath, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
+    head(answer, &mut screen);
+    let seen = format!(
+        "{} and {} in {}",
+        count(path.spent.samples, "sample"),
+        count(path.spent.waits, "wait"),
+        calls_named(answer)
+    );
+    if path.doubts.contains(&SampledDoubt::Few) {
+        let text = format!(
+            "{seen} are too few to rank functions: {ENOUGH_SAMPLES} samples or {ENOUGH_WAITS} waits are enough"
+        );
+        screen.indented(2, Line::warning(text));
+        return screen.into_text();
+    }
+    screen.indented(2, format!("by samples, without probes below it: {seen}"));
+    screen.blank();
+    let more_ns = path.more_ns.max(1.0) as u64;
+    let part = |ns: f64| rough_share((ns.max(0.0) as u64).min(more_ns), more_ns);
+    screen.wrapped(0, Line::faint("  ").add(Style::Strong, function(answer)));
+    for (depth, step) in path.steps.iter().enumerate() {
+        let line = Line::faint(format!("  {}└─ ", "   ".repeat(depth)))
+            .add(Style::Strong, wording::function(&step.frame))
+            .add(Style::Faint, format!("  {}", part(step.more_ns)));
+        screen.wrapped(0, line);
+    }
+    let last = path.steps.last().map_or_else(|| function(answer), |step| wording::function(&step.frame));
+    let of = if answer.usual.is_some() { "of the difference" } else { "of the time" };
+    let waits = if path.waits { ", which waited there" } else { " itself" };
+    let sentence = format!(
+        "about {} {of} ({} of {} a call) is in {last}{waits}",
+        part(path.own_ns),
+        duration(path.own_ns.max(0.0) as u64),
+        duration(more_ns)
+    );
+    screen.wrapped(0, sentence);
+    if path.ready_ns * 10.0 > path.more_ns {
+        let ready = duration(path.ready_ns as u64);
+        screen.indented(
+            2,
+            format!("{} {of} ({ready} a call) it was ready to run and had no CPU", part(path.ready_ns)),
+        );
+    }
+    for doubt in &path.doubts {
+        let of = |step: usize| match step.checked_sub(1) {
+            Some(above) => wording::function(&path.steps[above].frame),
+            None => function(answer),
+        };
+        let text = match doubt {
+            SampledDoubt::Few => continue,
+            SampledDoubt::Close(step, Some(other)) => {
+                format!("{}, called by {}, has nearly as many samples", wording::function(other), of(*step))
+            }
+            SampledDoubt::Close(step, None) => format!("{} itself has nearly as many samples", of(*step)),
+            SampledDoubt::Unplaced(lost, all) => {
+                format!("the stacks of {lost} of {all} samples and waits do not show {}", function(answer))
+            }
+        };
+        screen.indented(2, Line::warning(format!("not certain: {text}")));
+    }
+    screen.into_text()
+}
+
+/// The function, and the process that calls it.
+fn head(answer: &CallsAnswer, screen: &mut Screen) {
+    let mut line = Line::strong(escape(answer.target.bytes()));
+    if let Some(call) = answer.asked.paths.first() {
+        let thread = call.recorded.thread_at(call.path.window.thread, call.path.window.to);
+        line = line.add(
+            Style::Normal,
+            format!(" in {} ({})", wording::comm(thread.comm), thread.tgid.unwrap_or(thread.tid).number()),
+        );
+    }
+    screen.wrapped(0, line);
+}
+
+/// The asked function, without its file.
+fn function(answer: &CallsAnswer) -> String {
+    let name = answer.target.bytes();
+    let place = name.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1);
+    escape(&name[place..])
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use wakepath_findings::{GroupTimes, PerGroup, Spent, Step};
+    use wakepath_loaded::Frame;
+    use wakepath_symbols::{Found, Function};
+
+    use super::*;
+    use crate::sample::calls_of;
+
+    fn frame(name: &str) -> Frame {
+        let function = Function { name: name.to_owned(), module: Some(b"app".to_vec()), line: None };
+        Frame { found: Found::Function(function), in_kernel: false, proved: true }
+    }
+
+    fn step(name: &str, more_ns: f64) -> Step {
+        Step { frame: frame(name), spent: Spent::default(), more_ns }
+    }
+
+    /// `look_up` and `read\x1b` have 9 and 8 of 10 ms more.
+    fn path() -> SampledPath {
+        SampledPath {
+            steps: vec![step("look_up", 9e6), step("read\x1b", 8e6)],
+            times: PerGroup { asked: GroupTimes::default(), usual: GroupTimes::default() },
+            spent: Spent { samples: 400, waits: 1, waited_ns: 5 },
+            more_ns: 10e6,
+            ready_ns: 1e6,
+            own_ns: 7.5e6,
+            waits: false,
+            doubts: Vec::new(),
+        }
+    }
+
+    fn text(path: &SampledPath) -> String {
+        let mut text = String::new();
+        calls_of(|answer| text = function_path(answer, path, Layout::PLAIN));
+        text
+    }
+
+    #[test]
+    fn each_function_stands_below_its_caller_with_its_part_of_the_difference() {
+        expect![[r#"
+            ./app:handle in worker (10)
+              by samples, without probes below it: 400 samples and 1 wait in 20 calls of peak 2
+
+              handle
+              └─ look_up (app)  90%
+                 └─ read\x1b (app)  80%
+            about 75% of the difference (7.50 ms of 10.0 ms a call) is in read\x1b (app) itself
+        "#]]
+        .assert_eq(&text(&path()));
+        expect![[r#"
+            ./app:handle in worker (10)
+              by samples, without probes below it: 400 samples and 1 wait in 20 calls of peak 2
+
+              handle
+            about 75% of the difference (7.50 ms of 10.0 ms a call) is in handle, which waited there
+              11% of the difference (1.10 ms a call) it was ready to run and had no CPU
+        "#]]
+        .assert_eq(&text(&SampledPath { steps: Vec::new(), waits: true, ready_ns: 1.1e6, ..path() }));
+    }
+
+    #[test]
+    fn doubts_name_the_other_function_and_the_caller() {
+        let doubts = vec![
+            SampledDoubt::Close(0, Some(frame("other"))),
+            SampledDoubt::Close(1, None),
+            SampledDoubt::Close(2, Some(frame("memcpy"))),
+            SampledDoubt::Unplaced(50, 401),
+        ];
+        let text = text(&SampledPath { doubts, ..path() });
+        let doubts: Vec<_> =
+            text.lines().filter_map(|line| line.trim().strip_prefix("not certain: ")).collect();
+        assert_eq!(
+            doubts,
+            [
+                "other (app), called by handle, has nearly as many samples",
+                "look_up (app) itself has nearly as many samples",
+                "memcpy (app), called by read\\x1b (app), has nearly as many samples",
+                "the stacks of 50 of 401 samples and waits do not show handle",
+            ]
+        );
+    }
+
+    #[test]
+    fn too_few_samples_rank_nothing() {
+        let spent = Spent { samples: 29, waits: 9, waited_ns: 5 };
+        expect![[r#"
+            ./app:handle in worker (10)
+              29 samples and 9 waits in 20 calls of peak 2 are too few to rank functions: 30 samples or 10 waits
+              are enough
+        "#]]
+        .assert_eq(&text(&SampledPath { spent, doubts: vec![SampledDoubt::Few], ..path() }));
+    }
+}
