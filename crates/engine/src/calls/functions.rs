@@ -91,3 +91,119 @@ fn is_entry(found: &Found) -> bool {
     let Found::Function(found) = found else { return false };
     ENTRIES.iter().any(|entry| found.name.starts_with(entry))
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_critical_path::Algorithm;
+    use wakepath_event::{
+        BlockedState, CallEnd, EventKind, FunctionCall, Mark, NameSpace, Stack, SwitchOut, Tid,
+    };
+    use wakepath_findings::SampledDoubt;
+    use wakepath_loaded::testing::{event, read, thread};
+    use wakepath_symbols::Function;
+
+    use super::*;
+    use crate::{CallsQuery, Which, calls};
+
+    fn frame(name: &str, in_kernel: bool) -> Frame {
+        let function = Function { name: name.to_owned(), module: None, line: None };
+        Frame { found: Found::Function(function), in_kernel, proved: true }
+    }
+
+    /// The names below `serve` in a stack, innermost first; `k:` are the kernel's.
+    fn names(stack: &str) -> Option<Vec<String>> {
+        let frames = stack.split(' ').map(|name| match name.strip_prefix("k:") {
+            Some(name) => frame(name, true),
+            None => frame(name, false),
+        });
+        let name = |frame: Frame| match frame.found {
+            Found::Function(function) => function.name,
+            _ => String::new(),
+        };
+        below(frames.collect(), "serve").map(|all| all.into_iter().map(name).collect())
+    }
+
+    fn are(expected: &str) -> Option<Vec<String>> {
+        Some(expected.split_whitespace().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn the_functions_below_the_outermost_call_are_those_of_a_stack() {
+        assert_eq!(names("leaf middle serve main"), are("middle leaf"));
+        assert_eq!(names("serve main"), are(""));
+        assert_eq!(names("leaf main"), None);
+        // Recursion: all of it is below the first call.
+        assert_eq!(names("leaf serve middle serve main"), are("middle serve leaf"));
+        // The way into the kernel is the same for each call; a program's function may have its name.
+        let stack = "k:copy_page k:__x64_sys_read k:x64_sys_call k:do_syscall_64 k:entry_SYSCALL_64_after_hwframe read asm_copy serve";
+        assert_eq!(names(stack), are("asm_copy read __x64_sys_read copy_page"));
+    }
+
+    #[test]
+    fn parameters_are_no_part_of_a_functions_name() {
+        for (name, is_it) in [
+            ("serve", true),
+            ("serve(int)", true),
+            ("server", false),
+            ("serve<int>(int)", false),
+            ("a::serve", false),
+        ] {
+            assert_eq!(is(&frame(name, false).found, "serve"), is_it, "{name}");
+        }
+        assert!(!is(&Found::Unnamed(b"serve".to_vec()), "serve"));
+        assert!(is(&frame("shop::serve(int)", false).found, "shop::serve"));
+    }
+
+    /// A thread whose calls of this function take 100 ns, but a call from 10,000 to 11,000 ns: it runs for 200 ns, waits for 300 and for a CPU for 100,
+    /// and runs on. Samples at these times.
+    fn path_of(target: &str, end: CallEnd, samples: &[u64]) -> Option<SampledPath> {
+        let switch = |at, current, next, out| {
+            event(at, 0, current, EventKind::Switch { next: Tid(next), out, interrupts_ns: 0, call: None })
+        };
+        let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
+        let mut events = vec![
+            event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, target.as_bytes().into())),
+            event(0, 0, 0, thread(10, 10, 1, "worker")),
+            event(1, 0, 0, EventKind::Mark(Mark::Started)),
+            switch(2, 0, 10, SwitchOut::Runnable),
+            switch(10_200, 10, 0, blocked),
+            event(10_500, 0, 0, EventKind::Waking { target: Tid(10), irq: 0, newborn: false, socket: None }),
+            switch(10_600, 0, 10, SwitchOut::Runnable),
+        ];
+        let call = |from: u64, to: u64, end| {
+            let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
+            event(to, 0, 10, EventKind::Function(call))
+        };
+        events.extend((0..20).map(|i| call(100 * i + 50, 100 * i + 150, CallEnd::Returned)));
+        events.push(call(10_000, 11_000, end));
+        events.extend(samples.iter().map(|at| {
+            let stack =
+                Stack { tgid: Tid(10), kernel: [].into(), user: [0x1000].into(), scanned: 0, proved: 1 };
+            event(*at, 0, 10, EventKind::Sample(stack))
+        }));
+        events.push(event(20_000, 0, 10, EventKind::Mark(Mark::Stopped)));
+        events.sort_by_key(|event| event.at);
+        let recorded = read(&events);
+        let query = CallsQuery { target: None, which: Which::Above(500), algorithm: Algorithm::Active };
+        calls(&recorded, None, &query).expect("a call").sampled_path()
+    }
+
+    #[test]
+    fn a_calls_time_is_divided_and_its_samples_and_waits_are_counted() {
+        let path = path_of("./app:serve", CallEnd::Returned, &[9_999, 10_000, 10_700, 10_999, 11_000])
+            .expect("a path");
+        let GroupTimes { calls, ran_ns, ready_ns, total_ns } = path.times.asked;
+        assert_eq!((calls, ran_ns, ready_ns, total_ns), (1, 600, 100, 1_000));
+        let GroupTimes { calls, ran_ns, ready_ns, total_ns } = path.times.usual;
+        assert_eq!((calls, ran_ns, ready_ns, total_ns), (20, 2_000, 0, 2_000));
+        // No stack of the wait was recorded, and no file has names.
+        assert_eq!(path.spent, Spent { samples: 3, waits: 1, waited_ns: 300 });
+        assert_eq!(path.doubts, [SampledDoubt::Few, SampledDoubt::Unplaced(4, 4)]);
+    }
+
+    #[test]
+    fn a_goroutines_call_has_no_path_by_its_thread() {
+        assert!(path_of("./app:serve", CallEnd::Stayed, &[10_000]).is_none());
+    }
+}
