@@ -116,7 +116,10 @@ mod tests {
             let name = word.split(['=', '`', ',', ')']).next().unwrap_or_default();
             let mut arguments = command.as_ref().into_iter().flat_map(|command| command.get_arguments());
             match (name.strip_prefix("--"), name.strip_prefix('-').and_then(|rest| rest.chars().next())) {
-                (Some(long), _) => arguments.any(|it| it.get_long() == Some(long)),
+                (Some(long), _) => arguments.any(|it| {
+                    let aliases = it.get_all_aliases().unwrap_or_default();
+                    it.get_long() == Some(long) || aliases.contains(&long)
+                }),
                 (None, Some(short)) if short.is_ascii_alphabetic() => {
                     arguments.any(|it| it.get_short() == Some(short))
                 }

@@ -34,7 +34,7 @@ const MOMENT: Range =
     Range { within: &["0", "1", "-1s", "18446744073"], outside: &["18446744074", "-18446744074s"] };
 
 /// Each flag, its verbs, and its range there.
-const RANGES: [(&str, &[&str], Range); 31] = [
+const RANGES: [(&str, &[&str], Range); 32] = [
     ("above", &["export", "path"], TIME_OR_NONE),
     (
         "at",
@@ -46,6 +46,7 @@ const RANGES: [(&str, &[&str], Range); 31] = [
         &["record"],
         Range { within: &["16K", "1G", "1073741824"], outside: &["0", "1", "16383", "1073741825"] },
     ),
+    ("budget", &["drill"], Range { within: &["0.1", "5", "5%", "100"], outside: &["0", "101", "-1", "NaN"] }),
     ("decision-calls", &["drill"], NUMBER),
     ("drill-time", &["watch"], TIME),
     ("duration", &["drill", "latency", "record", "watch"], TIME),
