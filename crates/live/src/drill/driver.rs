@@ -82,6 +82,15 @@ pub(super) struct Driver<'obj> {
     command_status: Option<i32>,
 }
 
+/// Hands an event to the machine. A refusal may come late: the machine has decided after an earlier refusal, and measures other nodes.
+fn handled(machine: &mut Drilldown, event: Event) -> Result<Vec<Effect>, DrillError> {
+    let is_refusal = matches!(event, Event::Refused { .. });
+    match machine.handle(event) {
+        Err(EventError::NotMeasured(_)) if is_refusal => Ok(Vec::new()),
+        found => Ok(found?),
+    }
+}
+
 /// Finds functions and lines in files as they are now.
 fn symbols() -> Symbols {
     Symbols::new(Boot::This { began_ns: None }, Kept::default(), DebugFiles::default())
@@ -324,7 +333,7 @@ impl<'obj> Driver<'obj> {
                     }
                     Effect::Measure(measurement) => {
                         for event in self.measure_or_end(&measurement, stop, progress)? {
-                            todo.extend(machine.handle(event)?);
+                            todo.extend(handled(machine, event)?);
                         }
                         came = 0;
                     }
@@ -412,12 +421,7 @@ impl<'obj> Driver<'obj> {
     ) -> Result<(), DrillError> {
         for node in nodes {
             self.note_unmeasured(node);
-            match machine.handle(Event::Refused { node, refusal: Refusal::Dear }) {
-                Ok(found) => effects.extend(found),
-                // The refusal before it was the last that the machine waited for.
-                Err(EventError::NotMeasured(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+            effects.extend(handled(machine, Event::Refused { node, refusal: Refusal::Dear })?);
         }
         Ok(())
     }
@@ -555,5 +559,35 @@ impl<'obj> Driver<'obj> {
     fn name(&self, node: NodeId) -> Option<String> {
         let function = self.search.nodes.get(&node)?.function?;
         Some(self.functions.get(function)?.shown().name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_distribution::{Histogram, Unit};
+    use wakepath_drilldown::{Parameters, Site, SiteId, SiteKind};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_may_come_after_the_machines_decision_and_nothing_else_may() {
+        let machine = Drilldown::new(FunctionId(0), Parameters::default(), ProbeCost::default());
+        let mut machine = machine.expect("a machine");
+        let mut histogram = Histogram::new(Unit::Nanoseconds);
+        (0..100).for_each(|_| histogram.add(1_000_000));
+        let peak = LatencyRange { from_ns: 500_000, to_ns: 2_000_000 };
+        let site = Site { id: SiteId { address: 1 }, kind: SiteKind::Direct(FunctionId(1)), refused: None };
+        for event in [
+            Event::Histogram(Box::new(histogram)),
+            Event::Peak(peak),
+            Event::Sites { function: FunctionId(0), sites: Ok(vec![site]) },
+        ] {
+            machine.handle(event).expect("its next event");
+        }
+        let refused = Event::Refused { node: NodeId::F0, refusal: Refusal::Dear };
+        assert!(machine.handle(refused.clone()).is_err());
+        assert!(handled(&mut machine, refused).is_ok_and(|effects| effects.is_empty()));
+        let sites = Event::Sites { function: FunctionId(7), sites: Ok(Vec::new()) };
+        assert!(handled(&mut machine, sites).is_err());
     }
 }
