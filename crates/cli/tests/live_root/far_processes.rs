@@ -14,8 +14,9 @@ fn server(folder: &Path, text: &str) -> Beside {
     ["ready", "go"].into_iter().for_each(|name| drop(std::fs::remove_file(folder.join(name))));
     std::fs::write(folder.join("s.py"), text.replace("READY", "open('ready', 'w').close()"))
         .expect("a script");
-    let mut command = Command::new("python3");
-    command.arg("s.py").current_dir(folder).stdin(Stdio::null());
+    // Its port is the same in each run: the server of a run that was killed must not keep it.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "python3", "s.py"]).current_dir(folder).stdin(Stdio::null());
     let server = Beside(command.spawn().expect("python3"));
     let began = Instant::now();
     while !ready.exists() {
