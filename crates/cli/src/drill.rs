@@ -29,10 +29,11 @@ use crate::output::Output;
 use crate::parse::{percent, time};
 use look::{FirstLook, look};
 
-/// Find the functions that make the calls of a peak slow, by probing a running process level by level
+/// Find the functions that make the calls of a peak slow, by samples and waits, then by probes level by level
 ///
 /// The calls of TARGET (FILE:FUNCTION or kernel:FUNCTION as in `wakepath latency`, or python:FUNCTION) are counted first, and their latencies have
-/// peaks. For the calls within one peak, the functions called by TARGET are measured, then the functions called by the slowest, and so on: at each
+/// peaks. Then they are recorded for some seconds with samples and waits: a first answer, without any probe below TARGET. For the calls within a
+/// peak, the functions called by TARGET are measured, then the functions called by the slowest, and so on: at each
 /// level only the calls on the way, and only in this process. The answer is the path of calls to the function that takes the time. All probes are
 /// removed at the end, also after Ctrl-C or if wakepath is killed.
 #[derive(Debug, Args)]
