@@ -127,6 +127,8 @@ pub struct ChosenPeaks {
     pub is_stepped: bool,
     /// Whether goroutines make the calls.
     pub of_goroutines: bool,
+    /// Whether the calls come so often that recording each would take more than the budget.
+    pub is_too_often: bool,
 }
 
 /// The step behind a first look at chosen peaks.
@@ -251,6 +253,7 @@ fn search(
         counted_for,
         is_stepped: driver.is_f0_stepped(),
         of_goroutines: runtime == Runtime::Go,
+        is_too_often: driver.is_f0_dear(),
     };
     let looked = Instant::now();
     let next = look(&peaks);

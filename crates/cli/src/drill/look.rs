@@ -67,6 +67,17 @@ impl<'a> FirstLook<'a> {
             );
             return next;
         }
+        if chosen.is_too_often {
+            let target = self.target;
+            self.output.complain(
+                "note",
+                &format!(
+                    "samples and waits were not recorded: `{target}` is called so often that a record of each call would take more than --budget; \
+                     a function that calls it may be asked about"
+                ),
+            );
+            return next;
+        }
         match self.look(chosen) {
             Ok(shown) => self.shown = shown,
             Err(error) => {

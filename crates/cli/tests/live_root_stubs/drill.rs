@@ -1,5 +1,6 @@
 //! `wakepath drill` on a program that knows which function makes its slow calls slow.
 
+mod budget;
 mod hand_over;
 mod languages;
 mod lines;

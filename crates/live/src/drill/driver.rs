@@ -265,7 +265,12 @@ impl<'obj> Driver<'obj> {
                 }
             }
             match calls {
-                calls if calls >= query.parameters.start_ops && !is_unsettled(&counts) => return Ok(counts),
+                calls
+                    if calls >= query.parameters.start_ops
+                        && (self.is_f0_dear() || !is_unsettled(&counts)) =>
+                {
+                    return Ok(counts);
+                }
                 _ if elapsed.saturating_sub(between_phases) < COUNT_FOR => {}
                 0 => {
                     let why = self.not_in_question(query, elapsed);

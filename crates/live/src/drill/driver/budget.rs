@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use wakepath_drilldown::{FunctionId, NodeId};
+use wakepath_drilldown::{FunctionId, MeasuredNode, NodeId};
 
 use super::functions::is_stepped;
 use super::{Driver, Known, kind};
@@ -135,6 +135,12 @@ impl Driver<'_> {
         matches!(self.functions.first(), Some(Known::Probed(f0)) if is_stepped(f0))
     }
 
+    /// Whether f0's probes took more than half the budget since they are there: a recorded call has a second probe.
+    pub(in crate::drill) fn is_f0_dear(&self) -> bool {
+        let ns = self.spent().get(&0).copied().unwrap_or(0);
+        2.0 * self.budget.share_of(ns, self.budget.since.elapsed()) > self.budget.share
+    }
+
     /// The error where f0's probes take more than the budget, and the kernel single-steps them. `--slow-probes` asks for them whatever they take.
     pub(super) fn check_f0(&self, target: &str, elapsed: Duration) -> Result<(), DrillError> {
         let ns = self.spent().get(&0).copied().unwrap_or(0);
@@ -223,9 +229,7 @@ impl Driver<'_> {
             self.search.too_often.push(TooOften { name, per_second, percent });
             self.budget.dear.insert(*function);
         }
-        let is_gone = |node: &&wakepath_drilldown::MeasuredNode| {
-            node.callee.is_some_and(|callee| gone.contains(&callee.0))
-        };
+        let is_gone = |node: &&MeasuredNode| node.callee.is_some_and(|callee| gone.contains(&callee.0));
         self.search.measured.iter().filter(is_gone).map(|node| node.node).collect()
     }
 }
