@@ -32,8 +32,6 @@ pub struct Drilled {
     pub peaks: Vec<Peak>,
     /// The explained peak's number, from 1 on.
     pub peak: usize,
-    /// The time for which f0 was counted before its peak was chosen.
-    pub counted_for: Duration,
     /// The total time.
     pub elapsed: Duration,
     /// The f0 calls since the beginning.
@@ -110,13 +108,6 @@ pub struct SampledPlace {
 /// Whether a path's last cause is mostly a wait.
 pub fn is_wait(path: &RootCause) -> bool {
     path.ns > 0 && path.blocked_ns.saturating_mul(2) >= path.ns
-}
-
-impl Drilled {
-    /// Whether a path ends at a function whose thread mostly waited: a recording of the wait explains it.
-    pub fn waits(&self) -> bool {
-        !self.of_goroutines && self.root_causes.iter().any(is_wait)
-    }
 }
 
 /// A peak's calls, by its number from 1 on: from its lower bound to the next peak's, or all longer calls.

@@ -242,7 +242,7 @@ fn search(
     let probe = driver.python_cost(probe)?;
     let histogram = histogram_of(&counts);
     let peaks = with_strays(&histogram, &counts);
-    let counted = CountedCalls { process, runtime, counts, histogram, peaks, counted_for, probe, notes };
+    let counted = CountedCalls { process, runtime, counts, histogram, peaks, probe, notes };
     let numbers = chosen(&counted.peaks, &counted.counts.sums)?;
     check_peaks(query, &counted.peaks, &numbers)?;
     let peaks = ChosenPeaks {
@@ -341,7 +341,6 @@ struct CountedCalls {
     counts: DrillCounts,
     histogram: Histogram,
     peaks: Vec<Peak>,
-    counted_for: Duration,
     /// A probed call's cost.
     probe: Option<Calibration>,
     /// Limits to the meaning of f0's calls.

@@ -401,7 +401,6 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
         peaks: wakepath_distribution::peaks(&histogram),
         histogram,
         peak: 2,
-        counted_for: Duration::from_millis(500),
         elapsed: Duration::from_millis(1500),
         calls: 1400,
         phases: Some(Phases {

@@ -99,7 +99,6 @@ impl Driver<'_> {
             histogram: counted.histogram.clone(),
             peak: number,
             peaks: found.clone(),
-            counted_for: counted.counted_for,
             elapsed: asked.began.elapsed(),
             calls: calls.buckets.iter().sum(),
             phases,
