@@ -52,8 +52,8 @@ pub struct Timeline {
     complete_since: Vec<(HostIndex, Stamp<Reference>)>,
     /// The CPUs without records now, each with its host.
     pub(crate) unrecorded_cpus: Vec<(HostIndex, Cpu)>,
-    /// The time of the last loss that may have been on any CPU.
-    pub(crate) lost_anywhere: Option<Stamp<Reference>>,
+    /// The beginning of the first loss that may have been on any CPU, and the end of the last.
+    pub(crate) lost_anywhere: Option<(Stamp<Reference>, Stamp<Reference>)>,
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
@@ -244,7 +244,8 @@ impl Timeline {
                     // The lost record may have been the evidence in any CPU's interrupt.
                     None => {
                         if !is_evidence {
-                            self.lost_anywhere = Some(at);
+                            let first = self.lost_anywhere.map_or(from, |(first, _)| first);
+                            self.lost_anywhere = Some((first, at));
                         }
                         self.cpus.iter_mut().for_each(CpuState::lose_evidence);
                     }

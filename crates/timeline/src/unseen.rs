@@ -75,10 +75,12 @@ impl Timeline {
             (None, Some(last)) => last,
             // No record on this CPU yet: no switch since the sources were attached, or since the last loss that may have been here.
             (None, None) => {
-                let since =
-                    self.complete_since(tid).unwrap_or(at).max(self.lost_anywhere.unwrap_or_default());
-                let since = since.min(at);
-                return self.place_on_cpu(tid, cpu, since, at, true, sink);
+                let since = self.complete_since(tid).unwrap_or(at);
+                let (earliest, since) = match self.lost_anywhere {
+                    Some((first, last)) => (since.max(first), since.max(last)),
+                    None => (since, since),
+                };
+                return self.place_on_cpu(tid, cpu, earliest.min(at), at, Some(since.min(at)), sink);
             }
         };
         if same {
@@ -104,20 +106,21 @@ impl Timeline {
             self.leave_unseen(thread, cpu, from, to, sink);
         }
         sink.occupant(cpu, from, Occupant::Unknown);
-        self.place_on_cpu(tid, cpu, from, at, false, sink)
+        self.place_on_cpu(tid, cpu, from, at, None, sink)
     }
 
-    /// Puts a thread on a CPU without a record of its switch-in. `first`: no switch there since `from`.
+    /// Puts a thread on a CPU without a record of its switch-in; it cannot have come before `earliest`. `first`: no switch there since then, at the
+    /// first record of this CPU.
     fn place_on_cpu(
         &mut self,
         tid: Tid,
         cpu: Cpu,
-        from: Stamp<Reference>,
+        earliest: Stamp<Reference>,
         at: Stamp<Reference>,
-        first: bool,
+        first: Option<Stamp<Reference>>,
         sink: &mut impl Sink,
     ) -> Occupant {
-        let since = if first { from } else { at };
+        let since = first.unwrap_or(at);
         if tid == Tid::IDLE {
             sink.occupant(cpu, since, Occupant::Idle);
             return Occupant::Idle;
@@ -130,9 +133,9 @@ impl Timeline {
             self.remove_from_cpu(elsewhere, thread, at, sink);
         }
         let row = &self.threads[thread.0 as usize];
-        let begin = row.since.max(from);
+        let begin = row.since.max(earliest);
         match row.state {
-            CurrentState::Ready if first && from <= row.since => {}
+            CurrentState::Ready if first.is_some_and(|first| first <= row.since) => {}
             _ if new => {}
             // The thread could not run before the last record of another thread there.
             CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, begin, sink),
@@ -145,7 +148,8 @@ impl Timeline {
                 }
             }
         }
-        if !(first && (new || matches!(self.threads[thread.0 as usize].state, CurrentState::Ready))) {
+        if !(first.is_some() && (new || matches!(self.threads[thread.0 as usize].state, CurrentState::Ready)))
+        {
             self.emit(thread, at, State::Unknown(UnknownReason::Lost), sink);
         }
         let row = &mut self.threads[thread.0 as usize];
