@@ -101,6 +101,13 @@ fn only_path(answer: &Value) -> (Vec<&str>, &Value) {
     (list(path).iter().filter_map(Value::as_str).collect(), cause)
 }
 
+/// The time that the hypervisor took in a call, at the last level, ns.
+fn stolen_at_the_end(answer: &Value) -> u64 {
+    let last = list(&answer["decisions"]).last().expect("a decision");
+    let stolen = list(&last["contributors"]).iter().filter(|one| one["of"] == "stolen");
+    stolen.map(|one| number(&one["mean_ns"])).sum()
+}
+
 #[test]
 fn the_path_to_each_culprit_is_found() {
     let Some(folder) = alone("the functions that make calls slow are found") else { return };
@@ -123,7 +130,9 @@ fn the_path_to_each_culprit_is_found() {
         assert_eq!(answer["status"], "root cause found", "{culprit}: {answer}");
         assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer}");
         let cause = why;
-        assert!(number(&cause["ns"]) * 10 > number(&cause["of_ns"]) * 9, "{culprit}: {answer}");
+        // The function computes, and the hypervisor may take the CPU from it.
+        let known = number(&cause["ns"]) + stolen_at_the_end(&answer);
+        assert!(known * 10 > number(&cause["of_ns"]) * 9, "{culprit}: {answer}");
         let blocked = number(&cause["blocked_ns"]) * 10 > number(&cause["ns"]) * 9;
         assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer}");
     }
