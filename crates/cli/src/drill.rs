@@ -111,6 +111,9 @@ pub struct DrillArguments {
     /// Record samples and waits of calls that take this long, ns, for `wakepath drill` itself
     #[arg(long, value_name = "ABOVE..TO", value_parser = range, hide = true)]
     look: Vec<(u64, u64)>,
+    /// Record samples and waits with TARGET in their stacks, for `wakepath drill` itself
+    #[arg(long, hide = true)]
+    look_at_stacks: bool,
     /// Record the samples and waits into this directory
     #[arg(short, long, value_name = "REC", default_value = DEFAULT, hide_short_help = true)]
     output: PathBuf,
@@ -210,7 +213,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     let resume = arguments.resume.as_deref().map(read_search).transpose()?;
     let target = arguments.target.clone().or_else(|| Some(resume.as_ref()?.target().to_owned()));
     let Some(target) = target else { return Err(Failure::new(Code::Usage, "no function is chosen")) };
-    if !arguments.look.is_empty() {
+    if !arguments.look.is_empty() || arguments.look_at_stacks {
         return look(arguments, &target, output);
     }
     let wants_all = arguments.peak == Some(AskedPeak::All);
@@ -268,7 +271,20 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         }
     };
     output.passing("");
-    let found = found.map_err(|error| failure(error, &target, arguments))?;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) if error.is_about_probes() && arguments.command.is_empty() && !arguments.no_samples => {
+            if !first.answer_instead(&error.to_string(), query.pid) {
+                return Err(failure(error, &target, arguments));
+            }
+            first
+                .documents
+                .iter()
+                .try_for_each(|document| output.write(|out| writeln!(out, "{document}")))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => return Err(failure(error, &target, arguments)),
+    };
     // Standard output belongs to the command; only a requested document goes there.
     let beside = output.beside(&arguments.command);
     let shown = if arguments.json { output } else { &beside };

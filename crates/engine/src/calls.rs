@@ -2,6 +2,7 @@
 
 mod functions;
 mod goroutines;
+mod stacks;
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -20,6 +21,7 @@ use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded};
 use goroutines::CallGoroutines;
 pub use goroutines::{Ender, EndersRequest};
+pub use stacks::{FunctionStacks, function_stacks};
 
 /// A question about calls.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,13 +49,15 @@ pub enum Which {
     All,
 }
 
-/// Whether calls are a function's or an operation's.
+/// The kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsOf {
     /// A function's calls.
     Function,
     /// An operation's requests.
     Operation,
+    /// The waits in a function whose calls are not known.
+    Waits,
 }
 
 /// Some calls, explained.

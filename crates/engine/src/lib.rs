@@ -33,8 +33,8 @@ pub mod watch;
 
 pub use answer::{Head, NextQuestion, NextThread, OtherPath, PathAnswer, Question};
 pub use calls::{
-    CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, EndersRequest, Group, MAX_CALLS, Which, calls,
-    has_calls_of,
+    CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, EndersRequest, FunctionStacks, Group, MAX_CALLS,
+    Which, calls, function_stacks, has_calls_of,
 };
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use cost::{Cost, CostInKernel, CostOfKind};

@@ -23,7 +23,7 @@ mod shape;
 mod sync;
 mod watch;
 
-pub use calls::calls;
+pub use calls::{calls, function_stacks};
 pub use comparison::comparison;
 pub use doctor::doctor;
 pub use drill::drill;

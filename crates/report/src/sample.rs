@@ -11,14 +11,15 @@ use wakepath_distribution::{Histogram, Unit};
 use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter};
 use wakepath_engine::latency::{self, GroupKey, TimeSlice};
 use wakepath_engine::{
-    Answer, CallsAnswer, CallsQuery, Cost, CostInKernel, CostOfKind, Head, Host, HostClock, Name, Overview,
-    Pair, PathAnswer, PathQuery, Profile, Question, Recorded, Subject, Synchronisation, Synchronised, Which,
-    calls, path,
+    Answer, CallsAnswer, CallsOf, CallsQuery, Cost, CostInKernel, CostOfKind, FunctionStacks, Head, Host,
+    HostClock, Name, Overview, Pair, PathAnswer, PathQuery, Profile, Question, Recorded, Subject,
+    Synchronisation, Synchronised, Which, calls, path,
 };
 use wakepath_event::{
     CallEnd, CostKind, Event, EventKind, FileName, FunctionCall, KernelCost, Mapping, NameSpace, Stack, Tid,
     UserMark,
 };
+use wakepath_findings::SampledPath;
 use wakepath_findings::testing::{FinishedStory, REALTIME};
 
 /// A finished story as an answer from the engine.
@@ -223,7 +224,33 @@ pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
         ]
     };
     let unfinished = [(5_000_000, 5_000_300, CallEnd::Unwound), (5_900_000, 6_000_000, CallEnd::Open)];
-    slow_calls("holder tid=11 tgid=10", lines, Vec::new(), &unfinished, look);
+    slow_calls("holder tid=11 tgid=10", lines, Vec::new(), &unfinished, |answer| look(&answer));
+}
+
+/// A process's time in `./app:handle`: on this path; its waits are twenty of 100 µs for a lock.
+pub fn function_stacks_of(path: SampledPath, look: impl FnOnce(&FunctionStacks)) {
+    let lines = |_| {
+        vec![
+            (100, String::from("c0 worker switch idle blocked call=202:0x2000 op=128 value=2 claim=holder")),
+            (100_000, String::from("c1 holder waking worker")),
+            (100_000, String::from("c0 idle switch worker")),
+        ]
+    };
+    slow_calls("holder tid=11 tgid=10", lines, Vec::new(), &[], |answer| {
+        let comm = answer.asked.paths[0]
+            .recorded
+            .thread_at(answer.asked.paths[0].path.window.thread, Stamp::MAX)
+            .comm;
+        let mut waits = answer;
+        (waits.of, waits.which, waits.usual) = (CallsOf::Waits, Which::All, None);
+        look(&FunctionStacks {
+            process: (Tid(10), Some(comm)),
+            window_ns: 6_000_000,
+            samples: 990,
+            path,
+            waits,
+        });
+    });
 }
 
 /// Eighty calls to `./app:handle`: sixty take 200 ns; twenty wait 100 µs for another process. It spends 60 µs in
@@ -265,7 +292,7 @@ pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
         let (mode, inode, flow) = (0o100_600, 1, None);
         event(0, EventKind::File(FileName { tgid: Tid(20), fd: fd as u32, mode, inode, flow, name }))
     }));
-    slow_calls("backend tid=20", lines, more, &[], look);
+    slow_calls("backend tid=20", lines, more, &[], |answer| look(&answer));
 }
 
 /// Looks at the causes of the second peak, in calls to `./app:handle` by `worker`: sixty take 200 ns, and twenty
@@ -276,7 +303,7 @@ fn slow_calls(
     lines: impl Fn(u64) -> Vec<(u64, String)>,
     more: Vec<Event>,
     unfinished: &[(u64, u64, CallEnd)],
-    look: impl FnOnce(&CallsAnswer),
+    look: impl FnOnce(CallsAnswer<'_>),
 ) {
     let (name, _) = other.split_once(' ').expect("a name and its keys");
     let mut text = format!(
@@ -303,7 +330,7 @@ fn slow_calls(
         recorded.survey.calls.push((Stamp::from_ns(to), call));
     }
     let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
-    look(&calls(&recorded, None, &query).expect("calls"));
+    look(calls(&recorded, None, &query).expect("calls"));
 }
 
 /// The beginning of the nth slow call.

@@ -34,7 +34,7 @@ pub use doctor::doctor;
 pub use drill::drill;
 pub use explain::explain;
 pub use footer::Source;
-pub use function_path::function_path;
+pub use function_path::{function_path, function_stacks};
 pub use goroutine::goroutines_unseen;
 pub use goroutine::{go_trace, goroutines, goroutines_started};
 pub(crate) use headline::headline;

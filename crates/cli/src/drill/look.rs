@@ -3,10 +3,11 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use wakepath_caller::Caller;
 use wakepath_engine::drill::calls_of_peak;
-use wakepath_engine::{CallsQuery, PathQuery, Which, calls};
+use wakepath_engine::{CallsQuery, PathQuery, Tid, Which, calls, function_stacks};
 use wakepath_live::drill::{ChosenPeaks, LookRequest, Next, Unrecorded, record_look};
 use wakepath_live::latency::AllowedProbes;
 use wakepath_report::{json, text};
@@ -45,15 +46,9 @@ impl<'a> FirstLook<'a> {
         if self.arguments.no_samples {
             return next;
         }
-        let unrecorded = self.unrecorded.or(chosen.of_goroutines.then_some(Unrecorded::Goroutines));
-        // The answer itself has the sentence where it is about a wait.
-        if unrecorded == Some(Unrecorded::Goroutines) && next == Next::Search {
-            return next;
-        }
-        let why = match unrecorded {
+        let why = match self.unrecorded {
             Some(Unrecorded::Python) => Some("follows no functions of Python"),
             Some(Unrecorded::HandedOver) => Some("does not know which requests were handed over"),
-            Some(Unrecorded::Goroutines) => Some("of threads shows no goroutines"),
             None => None,
         };
         let pid = chosen.pid;
@@ -67,18 +62,22 @@ impl<'a> FirstLook<'a> {
             );
             return next;
         }
-        if chosen.is_too_often {
-            let target = self.target;
-            self.output.complain(
-                "note",
-                &format!(
-                    "samples and waits were not recorded: `{target}` is called so often that a record of each call would take more than --budget; \
-                     a function that calls it may be asked about"
-                ),
-            );
-            return next;
-        }
-        match self.look(chosen) {
+        let why = if chosen.is_too_often {
+            Some("it is called so often that a record of each call would take more than --budget")
+        } else if chosen.of_goroutines {
+            Some("goroutines call it, and a recording of calls follows threads")
+        } else {
+            None
+        };
+        let looked = match why {
+            Some(why) => {
+                let target = self.target;
+                self.output.complain("note", &format!("the calls of `{target}` were not recorded: {why}"));
+                self.look_at_stacks(pid)
+            }
+            None => self.look(chosen),
+        };
+        match looked {
             Ok(shown) => self.shown = shown,
             Err(error) => {
                 self.output.complain("note", &format!("samples and waits were not recorded: {error}"))
@@ -87,15 +86,37 @@ impl<'a> FirstLook<'a> {
         next
     }
 
-    /// Runs this program anew for the look.
-    fn look(&mut self, chosen: &ChosenPeaks) -> std::io::Result<bool> {
+    /// Answers by the stacks that hold a function, which no probe shows for this reason. Returns whether there is an answer.
+    pub(super) fn answer_instead(&mut self, why: &str, pid: u32) -> bool {
+        self.output.complain("note", &format!("{why}: samples and waits answer instead, not call by call"));
+        self.shown = self.look_at_stacks(pid).unwrap_or(false);
+        self.shown
+    }
+
+    /// The part of this program's command that begins any look.
+    fn command(&self, pid: u32, time: Duration) -> Command {
         let arguments = self.arguments;
         // Its name, which threads beside the target see, is in this path; the file may have been replaced meanwhile.
         let program = std::env::current_exe().ok().filter(|path| path.exists());
         let mut look = Command::new(program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")));
-        look.arg("drill").arg(self.target).arg("-p").arg(chosen.pid.to_string());
-        let time = chosen.time_of_look().min(arguments.duration / 3);
+        look.arg("drill").arg(self.target).arg("-p").arg(pid.to_string());
         look.arg("-d").arg(format!("{}ms", time.as_millis())).arg("-o").arg(&arguments.output);
+        look.stdin(Stdio::null());
+        look
+    }
+
+    /// Runs this program anew for a look at stacks.
+    fn look_at_stacks(&mut self, pid: u32) -> std::io::Result<bool> {
+        let time = (self.arguments.duration / PART_FOR_STACKS).max(SHORTEST);
+        let mut look = self.command(pid, time);
+        look.arg("--look-at-stacks");
+        self.run(look)
+    }
+
+    /// Runs this program anew for the look.
+    fn look(&mut self, chosen: &ChosenPeaks) -> std::io::Result<bool> {
+        let arguments = self.arguments;
+        let mut look = self.command(chosen.pid, chosen.time_of_look().min(arguments.duration / 3));
         for number in &chosen.numbers {
             let (above, to) = match calls_of_peak(&chosen.peaks, *number) {
                 Which::Between(above, to) => (above, to),
@@ -107,13 +128,17 @@ impl<'a> FirstLook<'a> {
         for (given, flag) in [
             (arguments.slow_probes || chosen.is_stepped, "--slow-probes"),
             (arguments.no_exceptions, "--no-exceptions"),
-            (arguments.json, "--json"),
         ] {
             look.args(given.then_some(flag));
         }
-        look.stdin(Stdio::null());
+        self.run(look)
+    }
+
+    /// Runs the command for a look; returns whether it printed an answer, or with --json, any document.
+    fn run(&mut self, mut look: Command) -> std::io::Result<bool> {
+        let arguments = self.arguments;
         if arguments.json {
-            let output = look.stdout(Stdio::piped()).output()?;
+            let output = look.arg("--json").stdout(Stdio::piped()).output()?;
             self.documents = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
             return Ok(!self.documents.is_empty());
         }
@@ -123,6 +148,10 @@ impl<'a> FirstLook<'a> {
         Ok(look.status()?.success())
     }
 }
+
+/// The part of -d in which stacks are sampled, where nothing else answers, and the shortest time.
+const PART_FOR_STACKS: u32 = 12;
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Records a function's calls for a first look, and prints what they did.
 pub(super) fn look(arguments: &DrillArguments, target: &str, output: &Output) -> Result<ExitCode, Failure> {
@@ -134,6 +163,7 @@ pub(super) fn look(arguments: &DrillArguments, target: &str, output: &Output) ->
     let request = LookRequest {
         target: target.to_owned(),
         pid: arguments.pid.unwrap_or(0),
+        with_calls: !arguments.look_at_stacks,
         time: arguments.duration,
         destination: arguments.output.clone(),
         allowed: AllowedProbes {
@@ -160,6 +190,19 @@ pub(super) fn look(arguments: &DrillArguments, target: &str, output: &Output) ->
     let Some(place) = &made.outcome.place else { return Ok(ExitCode::FAILURE) };
     let (input, recorded) = read_made(place, kept)?;
     let mut any = false;
+    if arguments.look_at_stacks {
+        let process = Tid(arguments.pid.unwrap_or(0));
+        let answer = function_stacks(&recorded, process, target);
+        any = !answer.is_empty();
+        match (any, arguments.json) {
+            (false, _) => output.complain(
+                "note",
+                &format!("no sample and no wait of the process has `{target}` in its stack"),
+            ),
+            (true, true) => output.write(|out| json::function_stacks(&answer, out))?,
+            (true, false) => output.text(&text::function_stacks(&answer, output.layout()))?,
+        }
+    }
     for (number, &(above, to)) in arguments.look.iter().enumerate() {
         let which = if to == u64::MAX { Which::Above(above) } else { Which::Between(above, to) };
         let query = CallsQuery { target: None, which, algorithm: PathQuery::default().algorithm };
@@ -183,8 +226,8 @@ pub(super) fn look(arguments: &DrillArguments, target: &str, output: &Output) ->
     }
     if any && !arguments.json {
         let saved = input.recordings[0].display();
-        output
-            .text(&format!("saved in {saved}   next: wakepath path{} --call --tree\n", input.argument()))?;
+        let next = if arguments.look_at_stacks { "--tree" } else { "--call --tree" };
+        output.text(&format!("saved in {saved}   next: wakepath path{} {next}\n", input.argument()))?;
     }
     Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,10 +1,11 @@
 //! The functions in which a function's recorded calls spent their time, by samples and by the waits' stacks.
 
+use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Window;
 use wakepath_findings::{FunctionTree, GroupTimes, SampledPath, Spent};
 use wakepath_loaded::Frame;
-use wakepath_symbols::Found;
-use wakepath_wait_graph::{Graph, ThreadState};
+use wakepath_symbols::{Found, demangle};
+use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
 use super::{CallsAnswer, CallsOf};
 use crate::CodeNames;
@@ -18,16 +19,16 @@ impl CallsAnswer<'_> {
     /// wait, and for requests.
     pub fn sampled_path(&self) -> Option<SampledPath> {
         let recorded = self.asked.paths.first()?.recorded;
-        if self.of_goroutines || self.of == CallsOf::Operation {
+        if self.of_goroutines || self.of != CallsOf::Function {
             return None;
         }
         let target = String::from_utf8_lossy(self.target.bytes());
-        let function = target.split_once(':').map_or(&*target, |(_, function)| function);
+        let function = name_in_code(&target);
         let (mut tree, mut names) = (FunctionTree::default(), code_names(recorded).with_whole_functions());
         let groups = [(true, Some(&self.asked)), (false, self.usual.as_ref().map(|(_, usual)| usual))];
         for (is_asked, group) in groups {
             for path in group.into_iter().flat_map(|group| &group.paths) {
-                add(&mut tree, is_asked, (&recorded.graph, path.path.window), &mut names, function);
+                add(&mut tree, is_asked, (&recorded.graph, path.path.window), &mut names, &function);
             }
         }
         Some(tree.path())
@@ -66,25 +67,45 @@ fn add(
         }
         let waited_ns = wait.to.min(to).since(wait.from.max(from));
         let spent = Spent { waits: 1, waited_ns, ..Spent::default() };
-        let frames = names.stack_at(thread, wait.from);
-        // The kernel's own functions of a wait are the same for each.
-        let frames = frames.map(|frames| frames.into_iter().filter(|frame| !frame.in_kernel).collect());
-        tree.add(is_asked, spent, frames.and_then(|frames| below(frames, function)));
+        tree.add(is_asked, spent, below_at_wait(names, (thread, wait.from), function));
     }
 }
 
+/// The functions below a function, at a thread's wait from this time on.
+pub(super) fn below_at_wait(
+    names: &mut CodeNames<'_>,
+    (thread, from): (ThreadIndex, Stamp<Reference>),
+    function: &str,
+) -> Option<Vec<Frame>> {
+    let frames = names.stack_at(thread, from)?;
+    // The kernel's own functions of a wait are the same for each.
+    below(frames.into_iter().filter(|frame| !frame.in_kernel).collect(), function)
+}
+
 /// The functions below a function's outermost frame, outermost first; `None` without such a frame. `frames`: innermost first.
-fn below(frames: Vec<Frame>, function: &str) -> Option<Vec<Frame>> {
+pub(super) fn below(frames: Vec<Frame>, function: &str) -> Option<Vec<Frame>> {
     let place = frames.iter().rposition(|frame| is(&frame.found, function))?;
     let below = frames.into_iter().take(place).rev();
     Some(below.filter(|frame| !frame.in_kernel || !is_entry(&frame.found)).collect())
 }
 
+/// The function's name as the code's names are written; a mangled name is written out.
+pub(super) fn name_in_code(target: &str) -> String {
+    let file_end = target.rfind('/').map_or(0, |slash| slash + 1);
+    let function = target[file_end..].split_once(':').map_or(target, |(_, function)| function);
+    demangle::with_parameters(function).unwrap_or_else(|| function.to_owned())
+}
+
+/// The suffixes of a function's copies, and of its seldom run part.
+const PARTS: [&str; 6] = [".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm.", ".cold"];
+
 /// Whether a name found in the code is the function's as it was asked for: without the parameters, in C++.
 fn is(found: &Found, function: &str) -> bool {
     let Found::Function(found) = found else { return false };
     let rest = found.name.strip_prefix(function);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+    rest.is_some_and(|rest| {
+        rest.is_empty() || rest.starts_with('(') || PARTS.iter().any(|part| rest.starts_with(part))
+    })
 }
 
 fn is_entry(found: &Found) -> bool {
@@ -148,11 +169,27 @@ mod tests {
             ("server", false),
             ("serve<int>(int)", false),
             ("a::serve", false),
+            ("serve.isra.0", true),
+            ("serve.cold", true),
+            ("serve.other", false),
         ] {
             assert_eq!(is(&frame(name, false).found, "serve"), is_it, "{name}");
         }
         assert!(!is(&Found::Unnamed(b"serve".to_vec()), "serve"));
         assert!(is(&frame("shop::serve(int)", false).found, "shop::serve"));
+    }
+
+    #[test]
+    fn a_target_is_written_as_the_code_has_it() {
+        for (target, name) in [
+            ("./app:serve", "serve"),
+            ("/opt/a:b/app:shop::serve", "shop::serve"),
+            ("app:_ZN4shop5serveEi", "shop::serve(int)"),
+            ("kernel:vfs_read", "vfs_read"),
+            ("serve", "serve"),
+        ] {
+            assert_eq!(name_in_code(target), name);
+        }
     }
 
     /// A thread whose calls of this function take 100 ns, but a call from 10,000 to 11,000 ns: it runs for 200 ns, waits for 300 and for a CPU for 100,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wakepath_collect::{EndReason, Error as CollectError};
 use wakepath_distribution::Peak;
 use wakepath_drilldown::{EventError, ParameterError};
-use wakepath_functions::{KernelCodeError, PythonError};
+use wakepath_functions::{FindError, KernelCodeError, PythonError, RefusalReason};
 
 use super::save::ResumeError;
 use crate::latency::LiveLatencyError;
@@ -125,6 +125,22 @@ impl DrillError {
     /// recorder's own, as on a full disk, is no reason to end somebody's work.
     pub const fn ends_the_command(&self) -> bool {
         !matches!(self, Self::Collect(_))
+    }
+
+    /// Whether the function is there, and no probe shows its calls: the stacks that hold it may still answer.
+    pub const fn is_about_probes(&self) -> bool {
+        use LiveLatencyError::{Find, Slow};
+        match self {
+            Self::Target(Find(FindError::Refused(refusal))) => !matches!(
+                refusal.why,
+                RefusalReason::NotCode { .. } | RefusalReason::ColdPart { .. } | RefusalReason::Ifunc { .. }
+            ),
+            Self::Target(Slow { .. })
+            | Self::TooOften { .. }
+            | Self::NotReturned { .. }
+            | Self::NeverReturns(_) => true,
+            _ => false,
+        }
     }
 }
 

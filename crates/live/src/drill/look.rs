@@ -22,8 +22,6 @@ const MAX_BYTES: u64 = 1 << 30;
 pub enum Unrecorded {
     /// A recording follows no Python functions.
     Python,
-    /// A thread's samples and waits are not its goroutine's.
-    Goroutines,
     /// A recording does not know which requests were handed over.
     HandedOver,
 }
@@ -64,13 +62,15 @@ impl ChosenPeaks {
     }
 }
 
-/// A request to record a function's calls.
+/// A request to record a function's process.
 #[derive(Debug, Clone)]
 pub struct LookRequest {
     /// The function, as users write it.
     pub target: String,
     /// The process.
     pub pid: u32,
+    /// Whether its calls are recorded; if not, samples and waits alone.
+    pub with_calls: bool,
     /// The time.
     pub time: Duration,
     /// The recording's directory.
@@ -85,12 +85,12 @@ pub struct LookRequest {
     pub version: &'static str,
 }
 
-/// Records a function's calls, with samples and the waits' stacks. Afterwards this process keeps few rights: it may put no more probes.
+/// Records a function's calls, with samples and the waits' stacks of its process. Afterwards this process keeps few rights: it may put no more probes.
 ///
 /// # Errors
 /// The errors of [`record`].
 pub fn record_look(request: LookRequest, stop: &Signals) -> Result<Made, RecordError> {
-    let LookRequest { target, pid, time, destination, allowed, caller, asked, version } = request;
+    let LookRequest { target, pid, with_calls, time, destination, allowed, caller, asked, version } = request;
     let options = Options {
         duration: Some(time),
         targets: vec![pid],
@@ -109,7 +109,7 @@ pub fn record_look(request: LookRequest, stop: &Signals) -> Result<Made, RecordE
         cgroup: None,
         asked,
         version,
-        calls: vec![target],
+        calls: with_calls.then_some(target).into_iter().collect(),
         allowed: AllowedProbes { stubs: false, ..allowed },
     };
     let go = find_go(&request);

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::requests::Parked;
-use wakepath_engine::{CallsAnswer, Ender, EndersRequest, Group, PathAnswer, Which};
+use wakepath_engine::{CallsAnswer, Ender, EndersRequest, FunctionStacks, Group, PathAnswer, Which};
 use wakepath_findings::{CallCause, CallCausePart, CauseTree, Code, Evidence, PerGroup, Sum, Tally};
 
 use super::goroutine::reason_in_words;
@@ -227,6 +227,39 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
     super::write(out, &document(answer, "wakepath.calls/1", None))
 }
 
+/// A process's time in a function whose calls are not known: its waits as calls, and who they are.
+#[derive(Serialize)]
+struct FunctionStacksJson {
+    #[serde(flatten)]
+    waits: CallsJson,
+    pid: u32,
+    comm: Option<String>,
+    /// The recorded time, ns.
+    recorded_ns: u64,
+    /// All samples of the process.
+    process_samples: u64,
+}
+
+/// Writes an answer about a function whose calls are not known.
+///
+/// # Errors
+/// Write errors on `out`.
+pub fn function_stacks(answer: &FunctionStacks, out: &mut dyn Write) -> io::Result<()> {
+    let mut waits = document(&answer.waits, "wakepath.function_stacks/1", None);
+    waits.functions = Some(functions(&answer.path));
+    let (pid, comm) = &answer.process;
+    super::write(
+        out,
+        &FunctionStacksJson {
+            waits,
+            pid: pid.number(),
+            comm: comm.map(wording::comm),
+            recorded_ns: answer.window_ns,
+            process_samples: answer.samples,
+        },
+    )
+}
+
 /// A document about calls, with a schema's name and the next command.
 pub(super) fn document(answer: &CallsAnswer, schema: &'static str, next: Option<Vec<String>>) -> CallsJson {
     let usual = answer.usual.as_ref();
@@ -255,7 +288,7 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str, next: Option<
         goroutine_waits: goroutine_waits(answer),
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(*peak, usual)),
-        functions: functions(answer),
+        functions: answer.sampled_path().as_ref().map(functions),
         screen: FirstScreenJson { headline: headline(answer), rows: rows(answer), next },
         causes: answer.causes().map(|one| cause(one, answer.asked.paths.len())).collect(),
         tree: names.map_or(Vec::new(), |names| tree(&names, &answer.tree())),
@@ -347,7 +380,9 @@ mod tests {
     use serde_json::Value;
 
     use crate::json::shape::{document, golden};
-    use crate::sample::{calls_of, calls_of_a_chain};
+    use wakepath_findings::{PerGroup, SampledPath, Spent};
+
+    use crate::sample::{calls_of, calls_of_a_chain, function_stacks_of};
 
     const SHAPE: &str = include_str!("../../contract/calls.txt");
 
@@ -392,6 +427,32 @@ mod tests {
             // The tree's parts add up, too.
             let tree = document["tree"].as_array().expect("a list").iter();
             assert_eq!(tree.map(|node| sum(&node["own"], "asked_ns")).sum::<f64>().round(), 100_100.0);
+        });
+    }
+
+    #[test]
+    fn time_in_a_function_without_calls_keeps_the_contract() {
+        let path = SampledPath {
+            steps: Vec::new(),
+            times: PerGroup::default(),
+            spent: Spent { samples: 40, waits: 20, waited_ns: 2_000_000 },
+            more_ns: 6e6,
+            ready_ns: 0.0,
+            own_ns: 5e6,
+            waits: false,
+            doubts: Vec::new(),
+        };
+        function_stacks_of(path, |answer| {
+            let shape = include_str!("../../contract/function_stacks.txt");
+            let document = document(shape, |out| super::function_stacks(answer, out));
+            assert_eq!(document["functions"]["own_ns"], 5_000_000);
+            assert_eq!((&document["pid"], &document["comm"]), (&10.into(), &"worker".into()));
+            assert_eq!(
+                (&document["recorded_ns"], &document["process_samples"]),
+                (&6_000_000.into(), &990.into())
+            );
+            assert_eq!((&document["asked"]["calls"], &document["usual"]), (&20.into(), &Value::Null));
+            assert_eq!(document["headline"]["code"], "thread");
         });
     }
 

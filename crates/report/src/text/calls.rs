@@ -119,7 +119,8 @@ pub fn calls_headline(answer: &CallsAnswer) -> Line {
     let (usual, findings) = (answer.usual.as_ref(), answer.findings());
     let name = escape(answer.target.bytes());
     let took = duration(findings.mean_ns.asked as u64);
-    let mut line = Line::strong(format!("{} of {name} took {took}", calls_named(answer)));
+    let of = if answer.of == CallsOf::Waits { "in" } else { "of" };
+    let mut line = Line::strong(format!("{} {of} {name} took {took}", calls_named(answer)));
     line.push(Style::Normal, " on average");
     let noun = noun(answer.of);
     let usual_of = usual.map(|(peak, _)| match peak {
@@ -193,6 +194,7 @@ const fn noun(of: CallsOf) -> &'static str {
     match of {
         CallsOf::Function => "call",
         CallsOf::Operation => "request",
+        CallsOf::Waits => "wait",
     }
 }
 
@@ -201,6 +203,7 @@ pub(super) const fn each(of: CallsOf) -> &'static str {
     match of {
         CallsOf::Function => " a call",
         CallsOf::Operation => "   each",
+        CallsOf::Waits => " a wait",
     }
 }
 

@@ -1,6 +1,6 @@
 //! The path to the function behind slow calls, by samples and waits, as text.
 
-use wakepath_engine::CallsAnswer;
+use wakepath_engine::{CallsAnswer, FunctionStacks};
 use wakepath_findings::{ENOUGH_SAMPLES, ENOUGH_WAITS, SampledDoubt, SampledPath};
 
 use super::calls::calls_named;
@@ -9,39 +9,92 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, rough_share};
 use crate::wording;
 
+/// The words for a path's times.
+struct Words<'a> {
+    /// The whole: `of the difference`.
+    whole: &'a str,
+    /// The unit of its times: ` a call`.
+    each: &'a str,
+}
+
 /// The functions below the asked function, each with its part of the difference; nothing is ranked where there are too few samples and waits.
 pub fn function_path(answer: &CallsAnswer, path: &SampledPath, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     head(answer, &mut screen);
-    let seen = format!(
-        "{} and {} in {}",
-        count(path.spent.samples, "sample"),
-        count(path.spent.waits, "wait"),
-        calls_named(answer)
-    );
-    if path.doubts.contains(&SampledDoubt::Few) {
+    let seen = format!("{} in {}", seen(path), calls_named(answer));
+    let whole = if answer.usual.is_some() { "of the difference" } else { "of the time" };
+    let function = function(answer.target.bytes());
+    if is_enough(path, &seen, &mut screen) {
+        screen.indented(2, format!("by samples, without probes below it: {seen}"));
+        steps(path, &function, &Words { whole, each: " a call" }, &mut screen);
+    }
+    screen.into_text()
+}
+
+/// The functions below a function whose calls are not known, and its waits.
+pub fn function_stacks(answer: &FunctionStacks, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
+    let (FunctionStacks { path, waits, .. }, target) = (answer, answer.waits.target.bytes());
+    let mut line = Line::strong(escape(target));
+    let (pid, comm) = &answer.process;
+    let comm = comm.map(|comm| format!(" in {} ({})", wording::comm(comm), pid.number()));
+    line.push(Style::Normal, comm.unwrap_or_default());
+    screen.wrapped(0, line);
+    let function = function(target);
+    let recorded = duration(answer.window_ns);
+    let seen = format!("{} below {function} in {recorded}", seen(path));
+    if is_enough(path, &seen, &mut screen) {
+        screen.indented(
+            2,
+            format!("not call by call: {seen} ({} of the process)", count(answer.samples, "sample")),
+        );
+        let words = Words { whole: "of its time", each: &format!(" in {recorded}") };
+        steps(path, &function, &words, &mut screen);
+    }
+    if waits.asked.calls > 0 {
+        screen.blank();
+    }
+    let mut text = screen.into_text();
+    if waits.asked.calls > 0 {
+        text += &super::calls(waits, layout);
+    }
+    text
+}
+
+/// The samples and waits in words.
+fn seen(path: &SampledPath) -> String {
+    format!("{} and {}", count(path.spent.samples, "sample"), count(path.spent.waits, "wait"))
+}
+
+/// Whether there are enough samples and waits to rank functions; if not, says so.
+fn is_enough(path: &SampledPath, seen: &str, screen: &mut Screen) -> bool {
+    let is_enough = !path.doubts.contains(&SampledDoubt::Few);
+    if !is_enough {
         let text = format!(
             "{seen} are too few to rank functions: {ENOUGH_SAMPLES} samples or {ENOUGH_WAITS} waits are enough"
         );
         screen.indented(2, Line::warning(text));
-        return screen.into_text();
     }
-    screen.indented(2, format!("by samples, without probes below it: {seen}"));
+    is_enough
+}
+
+/// The functions, each with its part, and doubts about them.
+fn steps(path: &SampledPath, function: &str, words: &Words<'_>, screen: &mut Screen) {
+    let Words { whole, each } = words;
     screen.blank();
     let more_ns = path.more_ns.max(1.0) as u64;
     let part = |ns: f64| rough_share((ns.max(0.0) as u64).min(more_ns), more_ns);
-    screen.wrapped(0, Line::faint("  ").add(Style::Strong, function(answer)));
+    screen.wrapped(0, Line::faint("  ").add(Style::Strong, function));
     for (depth, step) in path.steps.iter().enumerate() {
         let line = Line::faint(format!("  {}└─ ", "   ".repeat(depth)))
             .add(Style::Strong, wording::function(&step.frame))
             .add(Style::Faint, format!("  {}", part(step.more_ns)));
         screen.wrapped(0, line);
     }
-    let last = path.steps.last().map_or_else(|| function(answer), |step| wording::function(&step.frame));
-    let of = if answer.usual.is_some() { "of the difference" } else { "of the time" };
+    let last = path.steps.last().map_or_else(|| function.to_owned(), |step| wording::function(&step.frame));
     let waits = if path.waits { ", which waited there" } else { " itself" };
     let sentence = format!(
-        "about {} {of} ({} of {} a call) is in {last}{waits}",
+        "about {} {whole} ({} of {}{each}) is in {last}{waits}",
         part(path.own_ns),
         duration(path.own_ns.max(0.0) as u64),
         duration(more_ns)
@@ -51,27 +104,30 @@ pub fn function_path(answer: &CallsAnswer, path: &SampledPath, layout: Layout) -
         let ready = duration(path.ready_ns as u64);
         screen.indented(
             2,
-            format!("{} {of} ({ready} a call) it was ready to run and had no CPU", part(path.ready_ns)),
+            format!("{} {whole} ({ready}{each}) it was ready to run and had no CPU", part(path.ready_ns)),
         );
     }
     for doubt in &path.doubts {
-        let of = |step: usize| match step.checked_sub(1) {
+        let caller = |step: usize| match step.checked_sub(1) {
             Some(above) => wording::function(&path.steps[above].frame),
-            None => function(answer),
+            None => function.to_owned(),
         };
         let text = match doubt {
             SampledDoubt::Few => continue,
             SampledDoubt::Close(step, Some(other)) => {
-                format!("{}, called by {}, has nearly as many samples", wording::function(other), of(*step))
+                format!(
+                    "{}, called by {}, has nearly as many samples",
+                    wording::function(other),
+                    caller(*step)
+                )
             }
-            SampledDoubt::Close(step, None) => format!("{} itself has nearly as many samples", of(*step)),
+            SampledDoubt::Close(step, None) => format!("{} itself has nearly as many samples", caller(*step)),
             SampledDoubt::Unplaced(lost, all) => {
-                format!("the stacks of {lost} of {all} samples and waits do not show {}", function(answer))
+                format!("the stacks of {lost} of {all} samples and waits do not show {function}")
             }
         };
         screen.indented(2, Line::warning(format!("not certain: {text}")));
     }
-    screen.into_text()
 }
 
 /// The function, and the process that calls it.
@@ -88,10 +144,9 @@ fn head(answer: &CallsAnswer, screen: &mut Screen) {
 }
 
 /// The asked function, without its file.
-fn function(answer: &CallsAnswer) -> String {
-    let name = answer.target.bytes();
-    let place = name.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1);
-    escape(&name[place..])
+fn function(target: &[u8]) -> String {
+    let place = target.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1);
+    escape(&target[place..])
 }
 
 #[cfg(test)]
@@ -102,7 +157,7 @@ mod tests {
     use wakepath_symbols::{Found, Function};
 
     use super::*;
-    use crate::sample::calls_of;
+    use crate::sample::{calls_of, function_stacks_of};
 
     fn frame(name: &str) -> Frame {
         let function = Function { name: name.to_owned(), module: Some(b"app".to_vec()), line: None };
@@ -187,5 +242,41 @@ mod tests {
               are enough
         "#]]
         .assert_eq(&text(&SampledPath { spent, doubts: vec![SampledDoubt::Few], ..path() }));
+    }
+
+    fn stacks(path: SampledPath) -> String {
+        let mut text = String::new();
+        function_stacks_of(path, |answer| text = function_stacks(answer, Layout::PLAIN));
+        text
+    }
+
+    #[test]
+    fn time_in_a_function_without_calls_is_that_of_a_process() {
+        let path = SampledPath { ready_ns: 0.0, ..path() };
+        expect![[r#"
+            ./app:handle in worker (10)
+              not call by call: 400 samples and 1 wait below handle in 6.00 ms (990 samples of the process)
+
+              handle
+              └─ look_up (app)  90%
+                 └─ read\x1b (app)  80%
+            about 75% of its time (7.50 ms of 10.0 ms in 6.00 ms) is in read\x1b (app) itself
+
+            20 waits in ./app:handle took 100 µs on average: mostly waiting for a lock that holder held, which
+            spent that time running (>99% of it, the largest cause in 20 of 20 waits)
+
+             a wait  what the time went to
+            99.9 µs  waiting for a lock that holder held: running
+             200 ns  all other causes
+
+            lost 0 records
+        "#]]
+        .assert_eq(&stacks(path.clone()));
+        let few = SampledPath { doubts: vec![SampledDoubt::Few], ..path };
+        expect![[r#"
+            ./app:handle in worker (10)
+              400 samples and 1 wait below handle in 6.00 ms are too few to rank functions: 30 samples or 10
+              waits are enough"#]]
+        .assert_eq(&stacks(few).lines().take(3).collect::<Vec<_>>().join("\n"));
     }
 }

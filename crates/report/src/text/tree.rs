@@ -37,7 +37,12 @@ pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     headline(answer, &mut screen);
     let tree = answer.tree();
-    let (each, number) = (each(answer.of), if answer.of == CallsOf::Function { "calls" } else { "count" });
+    let number = match answer.of {
+        CallsOf::Function => "calls",
+        CallsOf::Operation => "count",
+        CallsOf::Waits => "waits",
+    };
+    let each = each(answer.of);
     let (columns, head) = if answer.usual.is_some() {
         let head = format!("{each}    usual  {number}  who waited for whom, largest difference first");
         (Columns::BesideUsual, head)

@@ -1,7 +1,6 @@
 //! The path to the function behind slow calls, by samples and waits, as JSON.
 
 use serde::Serialize;
-use wakepath_engine::CallsAnswer;
 use wakepath_findings::{SampledDoubt, SampledPath};
 
 use crate::wording;
@@ -42,10 +41,9 @@ struct DoubtJson {
     unplaced: Option<u64>,
 }
 
-pub(super) fn functions(answer: &CallsAnswer) -> Option<FunctionPathJson> {
-    let path = answer.sampled_path()?;
+pub(super) fn functions(path: &SampledPath) -> FunctionPathJson {
     let ns = |ns: f64| ns.max(0.0).round() as u64;
-    let SampledPath { steps, spent, more_ns, ready_ns, own_ns, waits, doubts, .. } = &path;
+    let SampledPath { steps, spent, more_ns, ready_ns, own_ns, waits, doubts, .. } = path;
     let is_enough = !doubts.contains(&SampledDoubt::Few);
     let steps = steps.iter().filter(|_| is_enough).map(|step| StepJson {
         function: wording::function(&step.frame),
@@ -53,7 +51,7 @@ pub(super) fn functions(answer: &CallsAnswer) -> Option<FunctionPathJson> {
         waits: step.spent.waits,
         more_ns: ns(step.more_ns),
     });
-    Some(FunctionPathJson {
+    FunctionPathJson {
         samples: spent.samples,
         waits: spent.waits,
         more_ns: ns(*more_ns),
@@ -62,7 +60,7 @@ pub(super) fn functions(answer: &CallsAnswer) -> Option<FunctionPathJson> {
         own_waits: *waits,
         path: steps.collect(),
         doubts: doubts.iter().map(doubt).collect(),
-    })
+    }
 }
 
 fn doubt(doubt: &SampledDoubt) -> DoubtJson {
