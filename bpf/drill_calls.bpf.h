@@ -3,6 +3,7 @@
 #ifndef WAKEPATH_DRILL_CALLS_BPF_H
 #define WAKEPATH_DRILL_CALLS_BPF_H
 
+#include "callers.bpf.h"
 #include "drill_frames.bpf.h"
 #include "drill_steal.bpf.h"
 #include "drill_hand_over.bpf.h"
@@ -61,6 +62,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 	count_hit(function);
 	if (phase == WP_DRILL_IDLE || !find_caller(ctx, &who, &sp))
 		return 0;
+	if (by_callers && function == F0 && !is_known_caller(ctx, F0)) {
+		__sync_fetch_and_add(&unseen, 1);
+		return 0;
+	}
 	if (by_request && function == F0)
 		queued = take_request(ctx);
 	t = bpf_map_lookup_elem(&drilled, &who);
@@ -98,6 +103,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 			 * return.
 			 */
 			if (edge.returns_to >= trampoline_from && edge.returns_to < trampoline_to)
+				break;
+			if (by_callers && top->function == F0 && function != F0 && is_probed_behind(edge.returns_to, F0))
 				break;
 		}
 		t->innermost = top->around;
@@ -155,8 +162,11 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 		__sync_fetch_and_add(&lost, 1);
 }
 
-/* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
-static __always_inline int leave(struct pt_regs *ctx, __u64 above)
+/*
+ * At a return the stack pointer is `above` the entry's, since the return address may be popped already. `behind`: the call that left is
+ * behind us, with all functions that its function went to by a jump.
+ */
+static __always_inline int leave_to(struct pt_regs *ctx, __u64 above, bool behind)
 {
 	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above;
 	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
@@ -203,13 +213,18 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 			return 0;
 		}
 		/* On another stack; or the frame's function jumped to this function, which has no frame. */
-		if ((sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)) || top->sp == sp)
+		if ((sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)) || (top->sp == sp && !behind))
 			return 0;
 		t->innermost = top->around;
 		t->left++;
 		t->depth = --depth;
 	}
 	return 0;
+}
+
+static __always_inline int leave(struct pt_regs *ctx, __u64 above)
+{
+	return leave_to(ctx, above, false);
 }
 
 /* A single link for many places, if the kernel can attach it for all threads of a process. */
@@ -223,6 +238,13 @@ SEC("uretprobe.multi")
 int drill_return(struct pt_regs *ctx)
 {
 	return leave(ctx, 8);
+}
+
+/* Behind a call. */
+SEC("uprobe.multi")
+int drill_returned(struct pt_regs *ctx)
+{
+	return leave_to(ctx, 8, true);
 }
 
 /* At a return instruction. */
@@ -242,6 +264,12 @@ SEC("uretprobe")
 int drill_return_one(struct pt_regs *ctx)
 {
 	return leave(ctx, 8);
+}
+
+SEC("uprobe")
+int drill_returned_one(struct pt_regs *ctx)
+{
+	return leave_to(ctx, 8, true);
 }
 
 SEC("uprobe")

@@ -8,6 +8,7 @@
 #ifndef WAKEPATH_FUNCTION_H
 #define WAKEPATH_FUNCTION_H
 
+#include "callers.bpf.h"
 #include "open_calls.bpf.h"
 
 /* The maximum number of functions at once. */
@@ -96,6 +97,10 @@ int function_enter(struct pt_regs *ctx)
 		call_left(target, self, stamp());
 		return 0;
 	}
+	if (cookie & WP_CALLERS && !is_known_caller(ctx, target)) {
+		call_unseen(target);
+		return 0;
+	}
 	if (!find_place(ctx, &place)) {
 		call_crowded(target);
 		return 0;
@@ -175,6 +180,13 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 
 SEC("uretprobe")
 int function_return(struct pt_regs *ctx)
+{
+	return leaves(ctx, 8);
+}
+
+/* Behind a call of the function. */
+SEC("uprobe")
+int function_returned(struct pt_regs *ctx)
 {
 	return leaves(ctx, 8);
 }

@@ -24,6 +24,9 @@ static __always_inline void call_unseen(__u32 target);
 /* A thread may continue on another stack within the function. */
 #define WP_SWITCHES (1ull << 34)
 
+/* Its returns are seen behind the calls of it. */
+#define WP_CALLERS (1ull << 35)
+
 /* The maximum number of a function's open calls in a thread. */
 #define DEEPEST 8
 

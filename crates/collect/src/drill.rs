@@ -26,6 +26,7 @@ use wakepath_functions::{Operand, Probe, Return, Runtime};
 use wakepath_inject::{Frame, Unwinder};
 use wakepath_process::Process;
 
+use crate::callers::LearnedCallers;
 use crate::child::{Held, Running};
 use crate::error::Error;
 use crate::libbpf::{self, into_io, load_error, program_mut, word};
@@ -85,6 +86,8 @@ pub struct Drill<'obj> {
     tracepoints: Vec<Link>,
     /// Probes on the functions that begin and end phases, and on functions that hand requests over.
     marks: Vec<Link>,
+    /// Probes behind f0's calls.
+    callers: LearnedCallers,
     /// Probes in the kernel's code.
     kernel: KernelProbes,
     /// The CPUs' clocks for samples.
@@ -224,6 +227,7 @@ impl<'obj> Drill<'obj> {
             watched: Vec::new(),
             tracepoints: Vec::new(),
             marks: Vec::new(),
+            callers: LearnedCallers::default(),
             kernel: KernelProbes::default(),
             sampling: Vec::new(),
             stubs,
@@ -279,7 +283,8 @@ impl<'obj> Drill<'obj> {
                     .entry((1, file))
                     .or_default()
                     .extend(offsets.iter().map(|&offset| (number, offset))),
-                Return::Never => continue,
+                Return::AtCallers if number == 0 => {}
+                Return::AtCallers | Return::Never => continue,
             }
             places.entry((2, file)).or_default().push((number, probe.offset));
         }
@@ -398,6 +403,31 @@ impl<'obj> Drill<'obj> {
     /// Adds this time to the time at most.
     pub const fn add_time(&mut self, more: Duration) {
         self.watch.add_time(more);
+    }
+
+    /// From now on, the calls of f0 that count are those whose return a probe behind the call shows: [`Drill::learn_callers`].
+    pub fn follow_callers(&mut self) -> Result<(), Error> {
+        self.set(|bss| bss.by_callers = 1)
+    }
+
+    /// Puts probes behind the calls of f0 that came since the last time. Returns whether there were new places.
+    ///
+    /// # Errors
+    /// When the kernel's memory is not readable.
+    pub fn learn_callers(&mut self) -> Result<bool, Error> {
+        let mut callers = std::mem::take(&mut self.callers);
+        let learned = callers.learn(&self.skeleton.maps.callers_seen, |place| {
+            let names = ("drill_returned", "drill_returned_one");
+            let mut links = self.attach(names, false, &place.file, &[(0, place.offset)])?;
+            links.pop().ok_or(Error::Skeleton("drill_returned"))
+        });
+        self.callers = callers;
+        learned
+    }
+
+    /// The calls of f0 whose return no probe showed, since the place behind the call was new or can have none.
+    pub fn unseen(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.unseen)
     }
 
     /// Counts the calls of f0 from now on, and measures nothing below it.
@@ -546,6 +576,7 @@ impl Drop for Drill<'_> {
         let _ = self.end_stubs();
         self.end_kernel();
         self.remove_unneeded(|_| false);
+        detach(self.callers.detach());
     }
 }
 

@@ -19,7 +19,7 @@ use crate::clocks;
 use crate::names::Name;
 use crate::options::{Goroutines, Options};
 
-pub(crate) use probes::{GoProbes, Way};
+pub(crate) use probes::{GoProbes, Way, link, perf_link};
 pub use started::GoStarted;
 pub(crate) use started::{GoWatch, Started};
 

@@ -4,6 +4,7 @@
 //! them. A thread sleeps, wakes rarely, takes the rings' bytes and sleeps again; no record wakes it. Work that may
 //! wait for a disk has separate threads: writing the recording, and reading the processes' mapped files.
 
+mod callers;
 mod child;
 mod clocks;
 mod command_lines;

@@ -12,6 +12,8 @@ use crate::libbpf::{into_io, load_error, program_mut, word};
 pub(crate) const GO: u64 = 1 << 32;
 /// `WP_SWITCHES`.
 const SWITCHES: u64 = 1 << 34;
+/// `WP_CALLERS`.
+const CALLERS: u64 = 1 << 35;
 /// `WP_NEVER`.
 pub(crate) const NEVER: u64 = 1 << 33;
 
@@ -27,16 +29,23 @@ pub(crate) fn attach(
     let leaves = match &probe.returns {
         Return::ReturnProbe => vec![("function_return", probe.offset)],
         Return::AtInstructions(places) => places.iter().map(|&place| ("function_leave", place)).collect(),
-        Return::Never => Vec::new(),
+        // Places come as their calls come.
+        Return::AtCallers | Return::Never => Vec::new(),
     };
-    let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-    let cookie = target as u64
-        | flag(NEVER, probe.returns == Return::Never)
-        | flag(GO, probe.runtime == Runtime::Go)
-        | flag(SWITCHES, probe.switches);
+    let cookie = cookie(target, probe);
     let places = leaves.into_iter().chain([("function_enter", probe.offset)]);
     let pid = pid.map_or(-1, |pid| pid as i32);
     places.map(|(program, offset)| attach_one(object, program, pid, cookie, (&probe.file, offset))).collect()
+}
+
+/// The cookie of a target's probes.
+pub(crate) fn cookie(target: usize, probe: &Probe) -> u64 {
+    let flag = |flag: u64, set: bool| if set { flag } else { 0 };
+    target as u64
+        | flag(NEVER, probe.returns == Return::Never)
+        | flag(GO, probe.runtime == Runtime::Go)
+        | flag(SWITCHES, probe.switches)
+        | flag(CALLERS, probe.returns == Return::AtCallers)
 }
 
 /// Detaches programs in reverse order. The kernel takes tens of milliseconds for each probe: an entry seen meanwhile

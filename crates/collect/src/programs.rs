@@ -9,8 +9,9 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramAttachType, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
-use wakepath_functions::Runtime;
+use wakepath_functions::{Return, Runtime};
 
+use crate::callers::{LearnedCallers, Place};
 use crate::clocks;
 use crate::contexts::{OpenSpanWatch, OpenSpans, Words};
 use crate::error::Error;
@@ -104,7 +105,7 @@ fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool 
         "goroutines_exit" | "goroutines_exec" => {
             options.functions.iter().any(|(_, probe)| probe.runtime == Runtime::Go)
         }
-        "function_enter" | "function_return" | "function_leave" | "function_exec" => {
+        "function_enter" | "function_return" | "function_returned" | "function_leave" | "function_exec" => {
             !options.functions.is_empty()
         }
         "kernel_enter" | "kernel_leave" => !options.kernel_functions.is_empty(),
@@ -129,6 +130,8 @@ pub(crate) struct Runs {
 pub(crate) struct Programs<'obj> {
     skeleton: WakepathSkel<'obj>,
     links: Vec<Link>,
+    /// Probes behind calls of functions.
+    callers: LearnedCallers<OwnedFd>,
     kernel_probes: KernelProbes,
     pub(crate) missing: Vec<Missing>,
     /// Go programs in which the kernel refused our probes.
@@ -162,7 +165,7 @@ impl<'obj> Programs<'obj> {
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
-            if goroutines::is_program(&name) && go_way == Way::Links {
+            if (goroutines::is_program(&name) || name == "function_returned") && go_way == Way::Links {
                 program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
             }
             let there =
@@ -228,7 +231,19 @@ impl<'obj> Programs<'obj> {
         let kernel_probes = KernelProbes::default();
         let (go_refused, go_links, go_probes) = (Vec::new(), Vec::new(), None);
         let links = Vec::new();
-        Ok(Self { skeleton, links, kernel_probes, missing, go_refused, go_way, go_links, go_probes, unwinds })
+        let callers = LearnedCallers::default();
+        Ok(Self {
+            skeleton,
+            links,
+            callers,
+            kernel_probes,
+            missing,
+            go_refused,
+            go_way,
+            go_links,
+            go_probes,
+            unwinds,
+        })
     }
 
     /// Maps the rings: for switches and wake-ups, and for packets.
@@ -376,6 +391,28 @@ impl<'obj> Programs<'obj> {
         Ok(())
     }
 
+    /// Puts probes behind the calls of functions that need them there and came since the last time.
+    pub(crate) fn learn_callers(&mut self, options: &Options) -> Result<(), Error> {
+        if !options.functions.iter().any(|(_, probe)| probe.returns == Return::AtCallers) {
+            return Ok(());
+        }
+        let way = self.go_way;
+        let program = libbpf::program(self.skeleton.object(), "function_returned")?;
+        self.callers.learn(&self.skeleton.maps.callers_seen, |place| {
+            let Place { target, file, offset, .. } = place;
+            let (_, probe) =
+                options.functions.get(*target as usize).ok_or(Error::Skeleton("callers_seen"))?;
+            let cookie = probes::cookie(*target as usize, probe);
+            // Rights were dropped by now, so that older kernels refuse it.
+            let link = match way {
+                Way::Links => goroutines::link(&program, cookie, file, &[*offset]),
+                Way::PerfEvents => goroutines::perf_link(&program, cookie, file, *offset),
+            };
+            link.map_err(|source| Error::Probe { file: file.clone(), offset: *offset, source })
+        })?;
+        Ok(())
+    }
+
     /// From now on, records calls in this process and in processes that it starts.
     pub(crate) fn follow(&self, pid: u32) -> Result<(), Error> {
         probes::follow(&self.skeleton.maps.followed, pid)
@@ -468,6 +505,7 @@ impl<'obj> Programs<'obj> {
         self.kernel_probes.detach();
         probes::detach(&mut self.go_links);
         probes::detach(&mut self.links);
+        probes::detach(&mut self.callers.detach());
     }
 }
 

@@ -344,6 +344,7 @@ impl Session<'_, '_> {
                 watch.sleep(sleep - COPY_SLEEP, Some(self.programs.copies()));
             }
             let fullest = self.drain()?;
+            self.programs.learn_callers(options)?;
             sleep = match fullest {
                 full if full > 0.25 => MIN_SLEEP,
                 full if full < 0.05 => (sleep * 2).min(MAX_SLEEP),

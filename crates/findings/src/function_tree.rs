@@ -120,6 +120,18 @@ pub struct SampledPath {
     pub doubts: Vec<SampledDoubt>,
 }
 
+impl SampledPath {
+    /// Whether samples and waits rank functions: there are enough, and most of their stacks show the function. A function that leaves by a jump is
+    /// in no stack.
+    pub fn is_ranked(&self) -> bool {
+        self.doubts.iter().all(|doubt| match doubt {
+            SampledDoubt::Few => false,
+            SampledDoubt::Unplaced(lost, all) => lost * 2 <= *all,
+            SampledDoubt::Close(..) => true,
+        })
+    }
+}
+
 impl Default for FunctionTree {
     fn default() -> Self {
         Self { nodes: vec![Node::default()], times: PerGroup::default(), unplaced: PerGroup::default() }

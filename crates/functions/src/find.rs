@@ -23,6 +23,7 @@ pub const MAX_FOUND: usize = 1024;
 pub struct Finder {
     processes: Vec<u32>,
     exceptions: bool,
+    learns: bool,
 }
 
 /// The result of a search: at least one function.
@@ -38,13 +39,19 @@ impl Finder {
     /// A finder for probes on these processes, whose files the short names then stand for; on all processes if there
     /// are none.
     pub fn new(processes: &[u32]) -> Self {
-        Self { processes: processes.to_vec(), exceptions: true }
+        Self { processes: processes.to_vec(), exceptions: true, learns: false }
     }
 
     /// Uses return probes also where an exception might pass, or a stack be switched. The user must have promised that
     /// this never happens: its first time would end the program.
     pub fn without_exceptions(mut self) -> Self {
         self.exceptions = false;
+        self
+    }
+
+    /// Takes functions too whose returns can be seen only at their callers: [`Return::AtCallers`].
+    pub fn learning_callers(mut self) -> Self {
+        self.learns = true;
         self
     }
 
@@ -60,7 +67,8 @@ impl Finder {
             if let Some(debug) = &mut debug {
                 image.symbols.merge(std::mem::take(&mut debug.symbols));
             }
-            let file = OpenFile { debug: debug.as_ref(), place, exceptions: self.exceptions, image: &image };
+            let (exceptions, learns) = (self.exceptions, self.learns);
+            let file = OpenFile { debug: debug.as_ref(), place, exceptions, learns, image: &image };
             if let Err(not_found) = file.add(target, &mut found)? {
                 absent.get_or_insert(not_found);
             }
@@ -89,6 +97,7 @@ pub(crate) struct OpenFile<'a> {
     pub debug: Option<&'a Image>,
     pub place: &'a FileLocation,
     pub exceptions: bool,
+    pub learns: bool,
 }
 
 impl OpenFile<'_> {
@@ -159,6 +168,7 @@ impl OpenFile<'_> {
             unwinds: neighbours.unwinds && self.exceptions,
             switches: neighbours.switches && self.exceptions,
             uncalled: matches!(name, "_start" | "__restore_rt"),
+            learns: self.learns,
             frames: &neighbours.frames,
             name: &|address| {
                 let begins = neighbours.at(address).first()?;
@@ -238,6 +248,7 @@ fn notes(name: &str, returns: &Return, wanted: &ProbeRequest<'_>) -> Vec<Functio
     }
     match returns {
         Return::Never => notes.push(FunctionNote::NeverReturns),
+        Return::AtCallers => notes.push(FunctionNote::CallersLearned),
         Return::AtInstructions(_) if wanted.runtime == Runtime::Native => {
             if wanted.switches {
                 notes.push(FunctionNote::StacksSwitch);

@@ -50,6 +50,9 @@ pub enum Return {
     ReturnProbe,
     /// By probes at these offsets in the file, each a `ret`, at a cost of [`ProbeMethod::SingleStepped`] each.
     AtInstructions(Vec<u64>),
+    /// Behind the calls of it: its callers' addresses are learned as they call. For a function that must not have its return address replaced,
+    /// and may leave by a jump. Each costs a [`ProbeMethod::SingleStepped`].
+    AtCallers,
     /// Never: it does not return.
     Never,
 }
@@ -79,6 +82,8 @@ pub enum FunctionNote {
     /// An exception may pass through it, so that its returns are seen at its `ret` instructions, which cost more than a
     /// return probe; the end of a call by an exception is seen only later.
     ExceptionsPass,
+    /// Its returns are seen behind the calls of it: the first calls from each place are not counted.
+    CallersLearned,
     /// A thread may go on on another stack within it, so that its returns are seen at its `ret` instructions.
     StacksSwitch,
     /// The number of places where the debug information shows it inlined: calls there are not seen.
@@ -103,6 +108,11 @@ impl fmt::Display for FunctionNote {
                 "a return probe may crash the program if an exception passes it, so each RET instruction is probed, \
                  which costs more; a call that an exception ends counts as never returned at the thread's next call, or at its end"
             }
+            Self::CallersLearned => {
+                "it may leave by a jump, so each place behind a call of it is probed, which costs more; the first calls \
+                 from each place are not counted, and a call that an exception ends counts as never returned at the \
+                 thread's next call, or at its end"
+            }
             Self::StacksSwitch => {
                 "a return probe may crash the program because its file switches stacks, so each RET instruction is \
                  probed, which costs more; at most eight open calls of a thread are counted, and a call that \
@@ -126,13 +136,22 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::FunctionNote::{
-        AlsoInlined, CalledOnce, Copy, ExceptionsPass, NeverReturns, PartlyInlined, StacksSwitch,
+        AlsoInlined, CalledOnce, CallersLearned, Copy, ExceptionsPass, NeverReturns, PartlyInlined,
+        StacksSwitch,
     };
 
     #[test]
     fn each_note_has_a_sentence_of_its_own() {
-        let all =
-            [CalledOnce, NeverReturns, ExceptionsPass, StacksSwitch, Copy, PartlyInlined, AlsoInlined(2)];
+        let all = [
+            CalledOnce,
+            CallersLearned,
+            NeverReturns,
+            ExceptionsPass,
+            StacksSwitch,
+            Copy,
+            PartlyInlined,
+            AlsoInlined(2),
+        ];
         let sentences: BTreeSet<_> = all.map(|note| note.to_string()).into_iter().collect();
         assert!(sentences.len() == all.len() && sentences.iter().all(|one| one.len() > 20), "{sentences:?}");
         assert!(AlsoInlined(1).to_string().contains("(1 place)"));

@@ -7,7 +7,7 @@
 //! (`arch/x86/kernel/uprobes.c`), each tried there: the instructions it refuses, and those that take as long as a
 //! single step. Later kernels know more no-operations.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 
 /// The longest x86 instruction, bytes.
 pub(crate) const MAX_BYTES: usize = 15;
@@ -35,6 +35,21 @@ pub(crate) struct Probed {
     pub length: usize,
     /// Whether it is `endbr64`, the landing place of indirect branches.
     pub endbr64: bool,
+}
+
+/// Whether a probe may be put on the instruction behind a call: `before` are the bytes up to it, `code` those from it on. A value on a stack
+/// that is no return address must not get one: it may lie amid an instruction.
+pub fn may_probe_behind_call(before: &[u8], code: &[u8], address: u64) -> bool {
+    let is_call = |length: usize| {
+        let Some(from) = before.len().checked_sub(length) else { return false };
+        decode(&before[from..], address.wrapping_sub(length as u64)).is_some_and(|call| {
+            let calls = matches!(call.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+            calls && call.len() == length && !crate::body::is_system_call(&call)
+        })
+    };
+    // A 5-byte no-operation gets a call that pushes onto the stack.
+    let method = probed(code, address).and_then(|probed| probed.method);
+    (2..=8).any(is_call) && matches!(method, Some(ProbeMethod::Emulated | ProbeMethod::SingleStepped))
 }
 
 /// The parts of an instruction that the kernel looks at.
@@ -160,7 +175,28 @@ pub(crate) fn decode(code: &[u8], address: u64) -> Option<Instruction> {
 #[cfg(test)]
 mod tests {
     use super::ProbeMethod::{self, Emulated, Optimised, SingleStepped};
-    use super::probed;
+    use super::{may_probe_behind_call, probed};
+
+    #[test]
+    fn a_probe_may_be_put_behind_a_call_alone() {
+        for (before, code, may) in [
+            // call, then add; call through a register, and through memory with the longest form.
+            ("90 e8 00 01 00 00", "48 01 d8", true),
+            ("ff d0", "48 01 d8", true),
+            ("41 ff 94 c7 00 01 00 00", "90", true),
+            // A jump, a system call, and no instruction's end.
+            ("90 e9 00 01 00 00", "48 01 d8", false),
+            ("0f 05", "48 01 d8", false),
+            ("e8 00 01 00 00 55", "48 01 d8", false),
+            ("", "48 01 d8", false),
+            // What follows is a no-operation that gets a call, another's breakpoint, or not there.
+            ("ff d0", "0f 1f 44 00 00", false),
+            ("ff d0", "cc", false),
+            ("ff d0", "", false),
+        ] {
+            assert_eq!(may_probe_behind_call(&bytes(before), &bytes(code), 0x1000), may, "{before} {code}");
+        }
+    }
 
     fn bytes(hex: &str) -> Vec<u8> {
         hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()

@@ -51,7 +51,7 @@ pub use error::{
 pub use find::{Finder, Found, MAX_FOUND};
 pub use function::{Function, FunctionNote, Probe, Return, Runtime};
 pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program, is_go_program};
-pub use instruction::ProbeMethod;
+pub use instruction::{ProbeMethod, may_probe_behind_call};
 pub use kernel_code::{KernelCall, KernelCode, KernelCodeError, KernelExit};
 pub use other_processes::other_processes;
 pub use pattern::Pattern;

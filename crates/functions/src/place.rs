@@ -57,6 +57,8 @@ pub(crate) struct ProbeRequest<'a> {
     pub switches: bool,
     /// Whether the kernel enters it, not a call: then there is no return address.
     pub uncalled: bool,
+    /// Whether its callers may be learned, to see returns behind their calls.
+    pub learns: bool,
     pub frames: &'a LazyFrames,
     /// The name of the code that begins at an address, for output.
     pub name: &'a dyn Fn(u64) -> Option<String>,
@@ -198,6 +200,7 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
     let unknown = || (!stated).then(|| "its symbol does not state its size".to_owned());
     if let Some(why) = unseen.or_else(unknown) {
         return Err(match wanted.runtime {
+            Runtime::Native if wanted.learns => return Ok(Return::AtCallers),
             Runtime::Go => RefusalReason::GoReturns { why },
             Runtime::Native if wanted.switches => RefusalReason::SwitchReturns { why },
             Runtime::Native | Runtime::Kernel | Runtime::Python => RefusalReason::ExceptionReturns { why },

@@ -367,7 +367,7 @@ impl CodeFile {
 
     fn function_at(&self, address: u64, exceptions: bool) -> Result<Function, Refusal> {
         let Self { image, debug, place } = self;
-        let file = OpenFile { image, debug: debug.as_ref(), place, exceptions };
+        let file = OpenFile { image, debug: debug.as_ref(), place, exceptions, learns: false };
         let neighbours = FunctionMap::of(image);
         let symbols = neighbours.at(address);
         let mut names = names_of(image, &[], symbols);
@@ -395,6 +395,7 @@ impl CodeFile {
             unwinds: true,
             switches: false,
             uncalled: false,
+            learns: false,
             frames: &neighbours.frames,
             name: &|_| None,
         };

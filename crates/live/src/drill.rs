@@ -256,7 +256,10 @@ fn search(
         is_too_often: driver.is_f0_dear(),
     };
     let looked = Instant::now();
-    let next = look(&peaks);
+    let next = match peaks.is_too_often {
+        true => driver.unprobed_while(|| look(&peaks))?,
+        false => look(&peaks),
+    };
     // The search has its own time.
     driver.add_time(looked.elapsed());
     let began = began + looked.elapsed();

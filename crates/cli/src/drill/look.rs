@@ -65,7 +65,9 @@ impl<'a> FirstLook<'a> {
         let why = if chosen.is_too_often {
             Some("it is called so often that a record of each call would take more than --budget")
         } else if chosen.of_goroutines {
-            Some("goroutines call it, and a recording of calls follows threads")
+            Some(
+                "goroutines call it, and a recording of calls follows threads; a goroutine that waits is in no stack",
+            )
         } else {
             None
         };

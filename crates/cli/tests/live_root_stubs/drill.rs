@@ -1,6 +1,7 @@
 //! `wakepath drill` on a program that knows which function makes its slow calls slow.
 
 mod budget;
+mod callers;
 mod hand_over;
 mod languages;
 mod lines;

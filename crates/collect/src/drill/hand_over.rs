@@ -80,7 +80,8 @@ impl Drill<'_> {
                     let places: Vec<_> = offsets.iter().map(|&offset| (0, offset)).collect();
                     self.attach(("drill_outer_leave", "drill_outer_leave_one"), false, &within.file, &places)?
                 }
-                Return::Never => Vec::new(),
+                // The caller refuses such a function.
+                Return::AtCallers | Return::Never => Vec::new(),
             };
             self.marks.extend(links);
             let links = self.attach(("drill_outer", "drill_outer_one"), false, &within.file, &place)?;

@@ -79,10 +79,13 @@ impl GoProbes {
             let places: Vec<u64> = places.collect();
             let Some(&first) = places.first() else { continue };
             match self.way {
-                Way::Links => links.push(link(bpf, number, &file, &places).map_err(|e| failed(first, e))?),
+                Way::Links => {
+                    links.push(link(bpf, number.into(), &file, &places).map_err(|e| failed(first, e))?)
+                }
                 Way::PerfEvents => {
                     for place in places {
-                        links.push(perf_link(bpf, number, &file, place).map_err(|e| failed(place, e))?);
+                        links
+                            .push(perf_link(bpf, number.into(), &file, place).map_err(|e| failed(place, e))?);
                     }
                 }
             }
@@ -104,9 +107,9 @@ fn link_options() -> libbpf_sys::bpf_link_create_opts {
 }
 
 /// Attaches a BPF program to these places in a file, in all processes.
-fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Result<OwnedFd> {
+pub(crate) fn link(program: &impl AsFd, cookie: u64, file: &Path, places: &[u64]) -> io::Result<OwnedFd> {
     let file = path_of(file)?;
-    let cookies = vec![u64::from(cookie); places.len()];
+    let cookies = vec![cookie; places.len()];
     let mut options = link_options();
     let multi = libbpf_sys::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_3 {
         cnt: places.len() as u32,
@@ -120,7 +123,7 @@ fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Resu
     // equally long lists in them.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
+            program.as_fd().as_raw_fd(),
             0,
             libbpf_sys::BPF_TRACE_UPROBE_MULTI,
             &raw const options,
@@ -129,7 +132,7 @@ fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Resu
 }
 
 /// The same for a single place, on kernels without such links.
-fn perf_link(program: &OwnedFd, cookie: u32, file: &Path, place: u64) -> io::Result<OwnedFd> {
+pub(crate) fn perf_link(program: &impl AsFd, cookie: u64, file: &Path, place: u64) -> io::Result<OwnedFd> {
     let kind = std::fs::read_to_string(KIND)?;
     let file = path_of(file)?;
     let mut attributes = libbpf_sys::perf_event_attr {
@@ -142,12 +145,12 @@ fn perf_link(program: &OwnedFd, cookie: u32, file: &Path, place: u64) -> io::Res
     // An event on a single CPU, like libbpf's: the BPF program runs on each CPU, whichever the event names.
     let event = sampling::event(0, &attributes)?;
     let mut options = link_options();
-    options.__bindgen_anon_1.perf_event.bpf_cookie = cookie.into();
+    options.__bindgen_anon_1.perf_event.bpf_cookie = cookie;
     // SAFETY: an open program and an open event, and options with their stated size, which outlive the call. The link
     // keeps its own reference to the event.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
+            program.as_fd().as_raw_fd(),
             event.as_raw_fd(),
             libbpf_sys::BPF_PERF_EVENT,
             &raw const options,

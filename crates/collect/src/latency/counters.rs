@@ -7,12 +7,13 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, OpenObject};
 use wakepath_distribution::{GroupBy, MAX_GROUPS};
-use wakepath_functions::Runtime;
+use wakepath_functions::{Return, Runtime};
 
 use super::counts::{Counts, Group, Groups, Reading};
 use super::cycles::Cycles;
 use super::groups::{self, Grouping};
 use super::options::{Counted, LatencyOptions};
+use crate::callers::LearnedCallers;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{self, into_io, load_error, per_cpu, sum_per_cpu};
@@ -24,6 +25,8 @@ use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
 pub(super) struct Counters<'obj> {
     pub(super) skeleton: LatencySkel<'obj>,
     links: Vec<Link>,
+    /// Probes behind calls of functions.
+    callers: LearnedCallers,
     kernel_probes: KernelProbes,
     grouping: Option<Grouping>,
     /// The cycle counters' events, kept open.
@@ -115,6 +118,7 @@ impl<'obj> Counters<'obj> {
         let counters = Self {
             skeleton,
             links: Vec::new(),
+            callers: LearnedCallers::default(),
             kernel_probes: KernelProbes::default(),
             grouping,
             cycles,
@@ -163,10 +167,29 @@ impl<'obj> Counters<'obj> {
         Ok(())
     }
 
+    /// Puts probes behind the calls of functions that need them there and came since the last time.
+    pub(super) fn learn_callers(&mut self, options: &LatencyOptions) -> Result<(), Error> {
+        let needs = |target: &Counted| matches!(target, Counted::Function(probe) if probe.returns == Return::AtCallers);
+        if !options.targets.iter().any(needs) {
+            return Ok(());
+        }
+        let object = self.skeleton.object();
+        self.callers.learn(&self.skeleton.maps.callers_seen, |place| {
+            let target = place.target as usize;
+            let Some(Counted::Function(probe)) = options.targets.get(target) else {
+                return Err(Error::Skeleton("callers_seen"));
+            };
+            let cookie = probes::cookie(target, probe);
+            probes::attach_one(object, "function_returned", -1, cookie, (&place.file, place.offset))
+        })?;
+        Ok(())
+    }
+
     /// Stops counting. The kernel takes tens of milliseconds for each probe.
     pub(super) fn detach(&mut self) {
         self.kernel_probes.detach();
         probes::detach(&mut self.links);
+        probes::detach(&mut self.callers.detach());
     }
 
     /// Whether cycles are counted, not nanoseconds.

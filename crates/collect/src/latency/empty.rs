@@ -33,7 +33,7 @@ impl ProbeKind {
     /// The kind of a function's probes.
     pub(super) fn of(probe: &Probe) -> Self {
         let exit = match probe.returns {
-            Return::AtInstructions(_) => Exit::Instruction,
+            Return::AtInstructions(_) | Return::AtCallers => Exit::Instruction,
             Return::ReturnProbe | Return::Never => Exit::ReturnAddress,
         };
         Self { entry: probe.method, exit, go: probe.runtime == Runtime::Go }

@@ -99,6 +99,32 @@ fn where_an_exception_may_pass_each_return_instruction_is_the_place() {
 }
 
 #[test]
+fn where_a_function_leaves_by_a_jump_its_callers_may_be_learned() {
+    let programs = Programs::new();
+    let source = "
+        struct H { virtual int handle(int) = 0; };
+        extern \"C\" __attribute__((noinline)) int jumps(H *h, int x) { if (x == 7) throw x; return h->handle(x); }
+        extern \"C\" __attribute__((noinline)) int returns(H *h, int x) { if (x == 7) throw x; return h->handle(x) + 1; }
+        struct A : H { int handle(int x) override { return x; } };
+        int main(int argc, char **) { A a; try { return jumps(&a, argc) + returns(&a, argc); } catch (int) { return 1; } }
+    ";
+    let app = programs.compile("app.cc", source, &["-O2"]);
+    assert!(refusal(&app, "jumps").contains("leave by a jump to a computed address"));
+    let find = |name: &str, finder: Finder| {
+        let target = Target::parse(&format!("{}:{name}", app.display())).unwrap();
+        finder.find(&target).unwrap().functions.remove(0)
+    };
+    let learned = find("jumps", Finder::new(&[]).learning_callers());
+    assert_eq!(
+        (learned.probe.returns, learned.notes),
+        (Return::AtCallers, vec![FunctionNote::CallersLearned])
+    );
+    // Where each return is known, they are cheaper.
+    let known = find("returns", Finder::new(&[]).learning_callers());
+    assert!(matches!(known.probe.returns, Return::AtInstructions(_)), "{known:?}");
+}
+
+#[test]
 fn where_stacks_are_switched_each_return_instruction_is_the_place() {
     let programs = Programs::new();
     let source = "

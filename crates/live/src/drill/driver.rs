@@ -101,7 +101,7 @@ fn symbols() -> Symbols {
 type Kind = (ProbeMethod, bool, bool);
 
 fn kind(probe: &Probe) -> Kind {
-    let at_returns = matches!(probe.returns, Return::AtInstructions(_));
+    let at_returns = matches!(probe.returns, Return::AtInstructions(_) | Return::AtCallers);
     (probe.method, at_returns, probe.runtime == Runtime::Kernel)
 }
 
@@ -192,7 +192,7 @@ impl<'obj> Driver<'obj> {
         let of_python = self.python_notes();
         let notes = self.search.notes.iter().cloned().chain(self.search.ticks.sentence()).chain(watched);
         let notes = notes.chain(removed(&self.search.too_often)).chain(self.single_steps()).chain(of_python);
-        let notes = notes.chain(self.without_probes(paths));
+        let notes = notes.chain(self.without_probes(paths)).chain(self.unseen_calls());
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
@@ -232,6 +232,9 @@ impl<'obj> Driver<'obj> {
     ) -> Result<DrillCounts, DrillError> {
         self.probe([0])?;
         self.place_kernel()?;
+        if self.learns_callers() {
+            self.drill.follow_callers()?;
+        }
         self.drill.count()?;
         self.begin_budget();
         let counting = Instant::now();
@@ -239,6 +242,7 @@ impl<'obj> Driver<'obj> {
         let (mut last, mut between_phases) = (Instant::now(), Duration::ZERO);
         loop {
             std::thread::sleep(LOOK_EVERY);
+            self.learn_callers()?;
             let counts = self.drill.counts()?;
             let calls = counts.buckets.iter().sum();
             self.check_f0(&query.target, counting.elapsed())?;
@@ -361,6 +365,7 @@ impl<'obj> Driver<'obj> {
                 continue;
             }
             let calls = self.drill.calls(LOOK_EVERY)?;
+            self.learn_callers()?;
             self.budget.heard(calls.len());
             // Calls may be missing because the code is gone.
             if !calls.is_empty() || looked.elapsed() >= LOOK_AT_CODE {

@@ -68,6 +68,8 @@ pub enum DrillError {
         "`{function}` is a function of the kernel, which is probed at its callers, so that its arguments are not known"
     )]
     HandOverInKernel { function: String },
+    #[error("no probe shows when `{0}` returns, since it may leave by a jump: name a function that calls it")]
+    WithinUnseen(String),
     #[error("`{function}` is a function of Python, whose arguments are not in registers")]
     HandOverInPython { function: String },
     #[error("argument {argument} of `{function}` is in no register: those from 1 to {most} are")]
@@ -135,7 +137,9 @@ impl DrillError {
                 refusal.why,
                 RefusalReason::NotCode { .. } | RefusalReason::ColdPart { .. } | RefusalReason::Ifunc { .. }
             ),
-            Self::Target(Slow { .. })
+            // A call that began before has a stack.
+            Self::NotCalled { .. }
+            | Self::Target(Slow { .. })
             | Self::TooOften { .. }
             | Self::NotReturned { .. }
             | Self::NeverReturns(_) => true,

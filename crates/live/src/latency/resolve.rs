@@ -58,7 +58,7 @@ pub(crate) fn user_functions(
     allowed: AllowedProbes,
 ) -> Result<Vec<LiveTarget>, LiveLatencyError> {
     let target = wakepath_functions::Target::parse(text)?;
-    let mut finder = Finder::new(processes);
+    let mut finder = Finder::new(processes).learning_callers();
     if allowed.no_exceptions {
         finder = finder.without_exceptions();
     }
@@ -100,6 +100,7 @@ const fn slow_part(probe: &Probe) -> Option<&'static str> {
     match (probe.method, &probe.returns) {
         (ProbeMethod::SingleStepped, _) => Some("its first instruction"),
         (_, Return::AtInstructions(_)) => Some("its return instructions"),
+        (_, Return::AtCallers) => Some("the instructions behind its calls"),
         _ => None,
     }
 }

@@ -24,7 +24,7 @@ pub fn function_path(answer: &CallsAnswer, path: &SampledPath, layout: Layout) -
     let seen = format!("{} in {}", seen(path), calls_named(answer));
     let whole = if answer.usual.is_some() { "of the difference" } else { "of the time" };
     let function = function(answer.target.bytes());
-    if is_enough(path, &seen, &mut screen) {
+    if is_ranked(path, &seen, &function, &mut screen) {
         screen.indented(2, format!("by samples, without probes below it: {seen}"));
         steps(path, &function, &Words { whole, each: " a call" }, &mut screen);
     }
@@ -43,7 +43,7 @@ pub fn function_stacks(answer: &FunctionStacks, layout: Layout) -> String {
     let function = function(target);
     let recorded = duration(answer.window_ns);
     let seen = format!("{} below {function} in {recorded}", seen(path));
-    if is_enough(path, &seen, &mut screen) {
+    if is_ranked(path, &seen, &function, &mut screen) {
         screen.indented(
             2,
             format!("not call by call: {seen} ({} of the process)", count(answer.samples, "sample")),
@@ -66,16 +66,20 @@ fn seen(path: &SampledPath) -> String {
     format!("{} and {}", count(path.spent.samples, "sample"), count(path.spent.waits, "wait"))
 }
 
-/// Whether there are enough samples and waits to rank functions; if not, says so.
-fn is_enough(path: &SampledPath, seen: &str, screen: &mut Screen) -> bool {
-    let is_enough = !path.doubts.contains(&SampledDoubt::Few);
-    if !is_enough {
+/// Whether samples and waits rank functions; if not, says why.
+fn is_ranked(path: &SampledPath, seen: &str, function: &str, screen: &mut Screen) -> bool {
+    if path.doubts.contains(&SampledDoubt::Few) {
         let text = format!(
             "{seen} are too few to rank functions: {ENOUGH_SAMPLES} samples or {ENOUGH_WAITS} waits are enough"
         );
         screen.indented(2, Line::warning(text));
+    } else if !path.is_ranked() {
+        let text = format!(
+            "{seen} rank no functions: most of their stacks do not show {function}, which may have left by a jump"
+        );
+        screen.indented(2, Line::warning(text));
     }
-    is_enough
+    path.is_ranked()
 }
 
 /// The functions, each with its part, and doubts about them.
@@ -242,6 +246,18 @@ mod tests {
               are enough
         "#]]
         .assert_eq(&text(&SampledPath { spent, doubts: vec![SampledDoubt::Few], ..path() }));
+    }
+
+    #[test]
+    fn stacks_without_the_function_rank_nothing() {
+        let ranked = |lost| text(&SampledPath { doubts: vec![SampledDoubt::Unplaced(lost, 401)], ..path() });
+        assert!(ranked(200).contains("is in read\\x1b (app) itself"), "{}", ranked(200));
+        expect![[r#"
+            ./app:handle in worker (10)
+              400 samples and 1 wait in 20 calls of peak 2 rank no functions: most of their stacks do not show
+              handle, which may have left by a jump
+        "#]]
+        .assert_eq(&ranked(201));
     }
 
     fn stacks(path: SampledPath) -> String {

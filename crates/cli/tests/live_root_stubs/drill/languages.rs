@@ -54,8 +54,14 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
         assert_eq!(number(&why["blocked_ns"]) > 0, is_park, "{culprit}: {answer}");
         // The runtime parks a goroutine by assembler code, which is no part of the path.
         assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer}");
-        // The thread's time meanwhile is no explanation.
-        assert!(answer["explained_by"].is_null(), "{culprit}: {answer}");
+        // The stacks that hold the function, not the thread's time meanwhile.
+        let stacks = &answer["explained_by"];
+        assert!(stacks.is_null() || stacks["schema"] == "wakepath.function_stacks/1", "{culprit}: {stacks}");
+        if !is_park {
+            let below = list(&stacks["functions"]["path"]).iter().map(|step| step["function"].to_string());
+            let below: Vec<_> = below.collect();
+            assert!(below.iter().any(|name| name.contains("main.compute")), "{culprit}: {below:?}");
+        }
         assert_eq!(list(&answer["notes"]).iter().any(is_about_goroutines), is_park, "{culprit}: {answer}");
         if !is_park {
             let place = &why["sampled"]["places"][0];

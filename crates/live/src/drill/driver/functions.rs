@@ -1,5 +1,6 @@
 //! The functions in a drill-down: their numbers, the calls in their code, and their probes.
 
+use wakepath_collect::Error as CollectError;
 use wakepath_drilldown::{Doubt, FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
@@ -213,6 +214,28 @@ impl Driver<'_> {
         self.runtime() == Runtime::Native && self.stubs.is_none()
     }
 
+    /// Whether f0's returns are seen behind its calls, whose places are learned as they come.
+    pub(super) fn learns_callers(&self) -> bool {
+        matches!(self.functions.first(), Some(Known::Probed(f0)) if f0.function.probe.returns == Return::AtCallers)
+    }
+
+    /// Puts probes behind new calls of f0, if its returns are seen there.
+    pub(super) fn learn_callers(&mut self) -> Result<(), CollectError> {
+        if self.learns_callers() {
+            self.drill.learn_callers()?;
+        }
+        Ok(())
+    }
+
+    /// The number of f0's calls whose return no probe showed, in a sentence.
+    pub(super) fn unseen_calls(&self) -> Option<String> {
+        let unseen = self.drill.unseen();
+        (unseen > 0).then(|| {
+            let calls = if unseen == 1 { "1 call was".to_owned() } else { format!("{unseen} calls were") };
+            format!("{calls} not measured: a place that calls the function is learned at its first call")
+        })
+    }
+
     /// A way without probes, if the answer depends on their time.
     pub(super) fn without_probes(&self, paths: &[RootCause]) -> Option<String> {
         let is_of_cost = |doubt: &Doubt| matches!(doubt, Doubt::ProbeCost { .. } | Doubt::PeakShift { .. });
@@ -234,7 +257,8 @@ impl Driver<'_> {
 /// Whether the kernel single-steps a function's probes.
 pub(super) fn is_stepped(function: &ProcessFunction) -> bool {
     let probe = &function.function.probe;
-    probe.method == ProbeMethod::SingleStepped || matches!(probe.returns, Return::AtInstructions(_))
+    let at_returns = matches!(probe.returns, Return::AtInstructions(_) | Return::AtCallers);
+    probe.method == ProbeMethod::SingleStepped || at_returns
 }
 
 /// Whether this is the function in Go's runtime that parks a goroutine, whose thread meanwhile runs others.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wakepath_collect::{HandOverCounts, HandOverProbes, argument_register};
 use wakepath_engine::drill::{HandOver, HandedOver, Queued};
 use wakepath_engine::latency::target::Target;
-use wakepath_functions::Runtime;
+use wakepath_functions::{Return, Runtime};
 
 use super::python::PythonTarget;
 use super::{Driver, Known};
@@ -38,6 +38,9 @@ impl Driver<'_> {
         let register = register((submit.probe.runtime, &way.by), way.argument)?;
         let within =
             way.within.as_ref().map(|within| one_function(within, pid, query.allowed)).transpose()?;
+        if let Some(within) = within.as_ref().filter(|within| within.probe.returns == Return::AtCallers) {
+            return Err(DrillError::WithinUnseen(within.readable.clone()));
+        }
         self.drill.follow_requests(HandOverProbes {
             submit: (&submit.probe, register),
             request,

@@ -45,6 +45,19 @@ impl Driver<'_> {
     }
 
     /// Puts probes on these functions, where they have none.
+    /// Removes all probes while `look` looks at the program: probes of a function that is called too often would be what its samples show.
+    pub(in crate::drill) fn unprobed_while<T>(
+        &mut self,
+        look: impl FnOnce() -> T,
+    ) -> Result<T, CollectError> {
+        self.drill.remove_unneeded(|_| false);
+        let probed = std::mem::take(&mut self.probed);
+        let seen = look();
+        self.probe(probed)?;
+        self.begin_budget();
+        Ok(seen)
+    }
+
     pub(super) fn probe(&mut self, numbers: impl IntoIterator<Item = u32>) -> Result<(), CollectError> {
         let new: Vec<u32> = numbers.into_iter().filter(|number| !self.probed.contains(number)).collect();
         let probes: Vec<_> = new

@@ -44,7 +44,7 @@ struct DoubtJson {
 pub(super) fn functions(path: &SampledPath) -> FunctionPathJson {
     let ns = |ns: f64| ns.max(0.0).round() as u64;
     let SampledPath { steps, spent, more_ns, ready_ns, own_ns, waits, doubts, .. } = path;
-    let is_enough = !doubts.contains(&SampledDoubt::Few);
+    let is_enough = path.is_ranked();
     let steps = steps.iter().filter(|_| is_enough).map(|step| StepJson {
         function: wording::function(&step.frame),
         samples: step.spent.samples,
