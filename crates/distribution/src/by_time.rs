@@ -1,6 +1,6 @@
 //! Peaks by their share of the time: few calls may have most of it.
 
-use crate::histogram::BUCKETS;
+use crate::histogram::{BUCKETS, Histogram, bounds};
 use crate::peaks::Peak;
 
 /// A part of the time that matters: a tenth.
@@ -34,9 +34,35 @@ pub fn slowest_by_time(peaks: &[Peak], sums: &Sums) -> usize {
     slow.map_or(peaks.len(), |index| index + 2)
 }
 
+/// Each bucket's time, in the histogram's unit, estimated so that all of them together are the exact sum.
+///
+/// A bucket's calls took between its smallest and its largest latency each. The estimate takes the same place between
+/// them in every bucket, the one that makes the exact sum. So no estimate leaves what counts and sum allow; without the
+/// sum, the middle of each bucket would say up to half as much again as all calls took.
+pub fn estimated_times(histogram: &Histogram) -> [f64; BUCKETS] {
+    let ends = |end: fn(usize) -> u64| -> [f64; BUCKETS] {
+        std::array::from_fn(|bucket| histogram.counts()[bucket] as f64 * end(bucket) as f64)
+    };
+    let (least, most) = (ends(|bucket| *bounds(bucket).start()), ends(|bucket| *bounds(bucket).end()));
+    let [all_least, all_most] = [&least, &most].map(|times| times.iter().sum::<f64>());
+    let sum = histogram.sum() as f64;
+    let place = ((sum - all_least) / (all_most - all_least)).clamp(0.0, 1.0);
+    // No calls: there is no place.
+    let place = if place.is_nan() { 0.0 } else { place };
+    let mut times: [f64; BUCKETS] =
+        std::array::from_fn(|bucket| least[bucket] + place * (most[bucket] - least[bucket]));
+    // Counters that were read while calls ended may have a call without its latency, or the other way round.
+    let all: f64 = times.iter().sum();
+    if all > 0.0 {
+        times.iter_mut().for_each(|time| *time = *time * sum / all);
+    }
+    times
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::Unit;
 
     fn peak(from_bucket: usize, to_bucket: usize) -> Peak {
         Peak { from_bucket, to_bucket, count: 1 }
@@ -65,6 +91,49 @@ mod tests {
         assert_eq!(slow_strays(&[peak(4, 6)], &alone, &of(&[(5, 9), (BUCKETS - 1, 1)])), Some(last));
         // Calls without any time.
         assert_eq!(slow_strays(&[peak(4, 6)], &counts, &of(&[])), None);
+    }
+
+    fn estimated(latencies: &[(u64, u64)]) -> (Histogram, [f64; BUCKETS]) {
+        let mut histogram = Histogram::new(Unit::Nanoseconds);
+        latencies.iter().for_each(|(latency, count)| (0..*count).for_each(|_| histogram.add(*latency)));
+        let times = estimated_times(&histogram);
+        (histogram, times)
+    }
+
+    #[test]
+    fn times_by_bucket_are_the_exact_sum_and_within_each_buckets_bounds() {
+        for latencies in [
+            &[(1_030, 5_000), (70_000_000, 900)][..],
+            &[(2_000, 5_000), (130_000_000, 900)],
+            &[(1, 3), (0, 8), (u64::MAX, 2)],
+            &[(9, 1)],
+        ] {
+            let (histogram, times) = estimated(latencies);
+            let all: f64 = times.iter().sum();
+            let sum = histogram.sum() as f64;
+            assert!((all - sum).abs() <= 1e-9 * sum, "{latencies:?}: {all} for {sum}");
+            for (bucket, time) in times.iter().enumerate() {
+                let calls = histogram.counts()[bucket] as f64;
+                let [least, most] =
+                    [bounds(bucket).start(), bounds(bucket).end()].map(|end| calls * *end as f64);
+                assert!(least * 0.999_999 <= *time && *time <= most * 1.000_001, "{latencies:?} {bucket}");
+            }
+        }
+        // One bucket has nearly all of the time: its part is known well, though its middle is 96 ms.
+        let (_, times) = estimated(&[(1_030, 5_000), (70_000_000, 900)]);
+        assert!((times[26] - 63e9).abs() < 0.01e9, "{}", times[26]);
+    }
+
+    #[test]
+    fn times_of_torn_or_empty_counters_are_no_more_than_the_sum() {
+        let times = |counts: &[(usize, u64)], sum| {
+            estimated_times(&Histogram::from_counters(Unit::Nanoseconds, of(counts), sum))
+        };
+        assert_eq!(times(&[], 0), [0.0; BUCKETS]);
+        assert_eq!(times(&[], 7), [0.0; BUCKETS]);
+        assert_eq!(times(&[(4, 10), (5, 5)], 80).iter().sum::<f64>(), 80.0);
+        assert_eq!(times(&[(4, 10), (5, 5)], 80)[4], 40.0);
+        assert_eq!(times(&[(4, 10)], 1000)[4], 1000.0);
     }
 
     #[test]

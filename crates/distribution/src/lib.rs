@@ -2,6 +2,7 @@
 //!
 //! - [`Histogram`]: exact counts in buckets by factors of two (OSprof; Traeger 2008, chapter 2).
 //! - [`peaks`]: the humps that a person sees in a histogram on log scales (section 3.2).
+//! - [`percentiles`]: with the ranks that chance leaves open.
 //! - [`Measure`]: the distance between two profiles (chapter 9), with an [`evaluation`] of each measure's errors.
 //! - [`watch`]: whether a distribution changes while it is counted.
 //!
@@ -15,11 +16,13 @@ mod groups;
 mod histogram;
 mod peak_changes;
 mod peaks;
+mod percentiles;
 pub mod watch;
 
-pub use by_time::{Sums, slow_strays, slowest_by_time};
+pub use by_time::{Sums, estimated_times, slow_strays, slowest_by_time};
 pub use compare::{Measure, alike};
 pub use groups::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
 pub use histogram::{BUCKETS, Histogram, MismatchError, Unit, average_latency, bounds, bucket_of};
 pub use peak_changes::{PeakChange, peak_changes, peak_to_explain};
 pub use peaks::{Peak, peaks};
+pub use percentiles::{Percentile, percentiles};

@@ -13,6 +13,7 @@ use wakepath_distribution::Unit;
 use wakepath_engine::latency::{Distribution, TimeSlice};
 
 pub(super) use buckets::{BucketJson, PeakJson, buckets, peaks};
+use buckets::{PercentileJson, percentiles};
 use groups::GroupJson;
 pub use live::live_latency;
 pub use recorded::recorded_latency;
@@ -30,6 +31,7 @@ pub(super) struct TargetJson {
     sum: String,
     buckets: Vec<BucketJson>,
     peaks: Vec<PeakJson>,
+    percentiles: Vec<PercentileJson>,
     open: u64,
     left: u64,
     crowded: u64,
@@ -83,6 +85,7 @@ pub(super) fn target(target: &Distribution) -> TargetJson {
         sum: target.histogram.sum().to_string(),
         buckets: buckets(&target.histogram),
         peaks: peaks(&target.histogram),
+        percentiles: percentiles(&target.histogram),
         open: target.open,
         left: target.unwound,
         crowded: target.overflowed,

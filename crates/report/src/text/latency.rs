@@ -2,14 +2,16 @@
 
 mod groups;
 mod live;
+mod percentiles;
 mod recorded;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use wakepath_distribution::{BUCKETS, Histogram, Peak, Unit, average_latency, bounds, peaks};
+use wakepath_distribution::{Histogram, Peak, Unit, bounds, estimated_times, peaks};
 use wakepath_engine::latency::{Distribution, LatencySource, MAX_GROUP_SLICES, OtherProcesses, TimeSlice};
 
 use crate::escape::escape;
@@ -23,6 +25,9 @@ pub use recorded::recorded_latency;
 /// The longest bar's length, columns.
 const MAX_BAR_COLUMNS: usize = 40;
 
+/// The most targets shown in the order of the request, also those where nothing came.
+const MAX_IN_ORDER: usize = 16;
+
 /// The targets' histograms, counted for `elapsed`.
 pub(super) fn distributions(
     targets: &[Distribution],
@@ -31,7 +36,7 @@ pub(super) fn distributions(
     screen: &mut Screen,
 ) {
     let mut shown = BTreeSet::new();
-    for (index, target) in targets.iter().enumerate() {
+    for (index, target) in shown_targets(targets, screen).into_iter().enumerate() {
         if index > 0 {
             screen.blank();
         }
@@ -42,6 +47,7 @@ pub(super) fn distributions(
         }
         let peaks = peaks(&target.histogram);
         buckets(&target.histogram, &peaks, layout, screen);
+        percentiles::line(&target.histogram, screen);
         peak_shares(target, &peaks, screen);
         if !target.slices.is_empty() {
             screen.blank();
@@ -52,6 +58,23 @@ pub(super) fn distributions(
             groups::rows(groups, target, screen);
         }
     }
+}
+
+/// All targets; of a pattern's many, those for which something was counted, with most time first.
+fn shown_targets<'a>(targets: &'a [Distribution], screen: &mut Screen) -> Vec<&'a Distribution> {
+    let mut shown: Vec<_> = targets.iter().collect();
+    if targets.len() > MAX_IN_ORDER {
+        shown.retain(|target| {
+            let Distribution { unwound, overflowed, open, unseen, .. } = target;
+            !target.histogram.is_empty() || [*unwound, *overflowed, *open, *unseen] != [0; 4]
+        });
+        shown.sort_by_key(|target| Reverse(target.histogram.sum()));
+        let (some, all) = (shown.len(), targets.len());
+        let text = format!("most time first: {some} of {all} targets, nothing came for the others");
+        screen.wrapped(0, Line::faint(text));
+        screen.blank();
+    }
+    shown
 }
 
 fn counted(n: u64, source: LatencySource) -> String {
@@ -135,8 +158,12 @@ fn buckets(histogram: &Histogram, peaks: &[Peak], layout: Layout, screen: &mut S
 
 /// The latencies in a bucket: `256 to 511 ns`, `512 ns to 1.02 µs`.
 fn range(bucket: usize, unit: Unit) -> String {
-    let bounds = bounds(bucket);
-    let [from, to] = [bounds.start(), bounds.end()].map(|&bound| amount(bound, unit));
+    range_over(bucket, bucket, unit)
+}
+
+/// The latencies from a bucket to another one.
+fn range_over(first: usize, last: usize, unit: Unit) -> String {
+    let [from, to] = [*bounds(first).start(), *bounds(last).end()].map(|bound| amount(bound, unit));
     let from = match (from.split_once(' '), to.split_once(' ')) {
         (Some((number, from)), Some((_, to))) if from == to => number.to_owned(),
         _ => from,
@@ -144,15 +171,13 @@ fn range(bucket: usize, unit: Unit) -> String {
     format!("{from} to {to}")
 }
 
-/// Each peak's share of the number, and of the time as estimated from the middles of its buckets.
+/// Each peak's share of the number, and of the time: an estimate that adds up to the exact time.
 fn peak_shares(target: &Distribution, peaks: &[Peak], screen: &mut Screen) {
-    let counts = target.histogram.counts();
-    let time = |buckets: RangeInclusive<usize>| {
-        buckets.map(|bucket| counts[bucket] as f64 * average_latency(bucket)).sum::<f64>() as u64
-    };
-    let all = time(0..=BUCKETS - 1);
+    let times = estimated_times(&target.histogram);
+    let time = |buckets: RangeInclusive<usize>| times[buckets].iter().sum::<f64>() as u64;
+    let all = u64::try_from(target.histogram.sum()).unwrap_or(u64::MAX);
     for (index, peak) in peaks.iter().enumerate().filter(|_| peaks.len() > 1) {
-        let part = time(peak.from_bucket..=peak.to_bucket);
+        let part = time(peak.from_bucket..=peak.to_bucket).min(all);
         let text = format!(
             "{} ({}), about {} ({})",
             counted(peak.count, target.source),

@@ -531,8 +531,9 @@ mod tests {
                     4.19 to 8.39 ms      0
                     8.39 to 16.8 ms      0
                2    16.8 to 33.6 ms  1,000  ████████████████████████████████████████
-            peak 1: 1,000 calls (50.0%), about 768 µs (<0.1%)
-            peak 2: 1,000 calls (50.0%), about 25.2 s (>99.9%)
+            p50 512 ns to 1.02 µs (by chance 512 ns to 33.6 ms), p90 16.8 to 33.6 ms, p99 16.8 to 33.6 ms
+            peak 1: 1,000 calls (50.0%), about 512 µs (<0.1%)
+            peak 2: 1,000 calls (50.0%), about 16.8 s (>99.9%)
 
             over time; columns: buckets from 512 ns to 33.6 ms; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
                 +0 ns ▓                 9,000 calls

@@ -4,8 +4,7 @@ use serde::Serialize;
 use wakepath_engine::latency::{Group, GroupKey};
 
 use super::super::text;
-use super::{BucketJson, PeakJson, buckets, peaks};
-use super::{SliceJson, slice};
+use super::{BucketJson, PeakJson, PercentileJson, SliceJson, buckets, peaks, percentiles, slice};
 
 /// A group. Keys that do not apply to its kind are null.
 #[derive(Serialize, Default)]
@@ -24,6 +23,7 @@ pub(super) struct GroupJson {
     sum: String,
     buckets: Vec<BucketJson>,
     peaks: Vec<PeakJson>,
+    percentiles: Vec<PercentileJson>,
     left: u64,
     crowded: u64,
     /// The group's latencies in the target's slices, without empty slices.
@@ -38,6 +38,7 @@ impl GroupJson {
             sum: group.histogram.sum().to_string(),
             buckets: buckets(&group.histogram),
             peaks: peaks(&group.histogram),
+            percentiles: percentiles(&group.histogram),
             left: group.unwound,
             crowded: group.overflowed,
             slices: group.slices.iter().map(slice).collect(),

@@ -75,8 +75,9 @@ mod tests {
                    2    1.05 to 2.10 ms      30  ███████████████▎
                    2    2.10 to 4.19 ms     130  ████████████████████▋
                    2    4.19 to 8.39 ms       4  ███████▊
-                peak 1: 25,918 calls (99.4%), about 40.0 ms (7.7%)
-                peak 2: 164 calls (0.6%), about 481 ms (92.3%)
+                p50 1.02 to 2.05 µs, p90 1.02 to 2.05 µs, p99 2.05 to 4.09 µs, p99.9 2.10 to 4.19 ms
+                peak 1: 25,918 calls (99.4%), about 26.6 ms (7.7%)
+                peak 2: 164 calls (0.6%), about 321 ms (92.3%)
             "#]],
         );
     }
@@ -95,6 +96,7 @@ mod tests {
                       32.8 to 65.5 µs      0
                        65.5 to 131 µs      0
                         131 to 262 µs      1  ███▍
+                p50 16.4 to 32.8 µs, p90 16.4 to 32.8 µs, p99 16.4 to 32.8 µs
 
                 over time; columns: buckets from 16.4 µs to 262 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
                     +0 ns ▓     1,990 requests
@@ -136,6 +138,7 @@ mod tests {
                         1.02 to 2.05 µs      0
                         2.05 to 4.09 µs      0
                         4.10 to 8.19 µs      4  ██████████▋
+                p50 512 ns to 1.02 µs, p90 512 ns to 1.02 µs, p99 512 ns to 1.02 µs
 
                 over time; columns: buckets from 512 ns to 8.19 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
                     +0 ns ▒  ·  604 calls, 84.2% of the time in a\x1b[2J (8, of process 7)
@@ -156,6 +159,68 @@ mod tests {
                   5.12 µs    0.8%  10 calls in threads that came after the first 16384
                 not grouped by thread: 2 calls that had not ended
             "#]],
+        );
+    }
+
+    #[test]
+    fn of_many_targets_those_with_calls_are_shown_by_their_time() {
+        let calls = |name: &str, counts: &[(usize, u64)]| distribution(name, LatencySource::Calls, counts);
+        let mut targets = vec![calls("syscall:read", &[(9, 3)]), calls("syscall:write", &[(9, 4)])];
+        targets.extend((2..16).map(|n| calls(&format!("syscall:{n}"), &[])));
+        let shown = live_latency(&sample::live(targets.clone()), Layout::PLAIN);
+        assert_eq!(shown.matches(" in 5.00 s").count(), 16, "{shown}");
+        assert!(shown.starts_with("syscall:read"), "{shown}");
+        targets.push(calls("syscall:exit", &[]));
+        targets[16].open = 2;
+        check(
+            targets,
+            Layout::PLAIN,
+            &expect![[r#"
+            most time first: 3 of 17 targets, nothing came for the others
+
+            syscall:write: 4 calls in 5.00 s, 2.05 µs in all, 512 ns on average
+            peak            latency  count  log scale
+               1  512 ns to 1.02 µs      4  ████████████████████████████████████████
+
+            syscall:read: 3 calls in 5.00 s, 1.54 µs in all, 512 ns on average
+            peak            latency  count  log scale
+               1  512 ns to 1.02 µs      3  ████████████████████████████████████████
+
+            syscall:exit: 0 calls in 5.00 s
+                2 calls had not ended
+        "#]],
+        );
+    }
+
+    #[test]
+    fn percentiles_have_the_buckets_that_chance_leaves_open() {
+        let check = |counts, expected: &Expect| {
+            let reads = distribution("syscall:read", LatencySource::Calls, counts);
+            let shown = live_latency(&sample::live(vec![reads]), Layout::PLAIN);
+            let from = shown.find("p50 ").unwrap_or(shown.len());
+            expected.assert_eq(&shown[from..]);
+        };
+        check(&[(9, 5)], &expect![[r#""#]]);
+        check(
+            &[(9, 6)],
+            &expect![[r#"
+            p50 512 ns to 1.02 µs
+        "#]],
+        );
+        check(
+            &[(9, 990), (20, 10)],
+            &expect![[r#"
+            p50 512 ns to 1.02 µs, p90 512 ns to 1.02 µs, p99 512 ns to 1.02 µs (by chance 512 ns to 2.10 ms)
+            peak 1: 990 calls (99.0%), about 507 µs (4.6%)
+            peak 2: 10 calls (1.0%), about 10.5 ms (95.4%)
+        "#]],
+        );
+        check(
+            &[(9, 9_000), (10, 990), (11, 9), (20, 1)],
+            &expect![[r#"
+            p50 512 ns to 1.02 µs, p90 512 ns to 1.02 µs (by chance 512 ns to 2.05 µs), p99 1.02 to 2.05 µs,
+                p99.9 1.02 to 2.05 µs (by chance 1.02 to 4.09 µs)
+        "#]],
         );
     }
 
@@ -203,6 +268,8 @@ mod tests {
                 peak          latency  count  log scale
                    1  2.05 to 4.09 µs      1  █▍
                    1  4.10 to 8.19 µs    800  ██████████████
+                p50 4.10 to 8.19 µs, p90 4.10 to 8.19 µs,
+                    p99 4.10 to 8.19 µs
             "#]],
         );
     }
