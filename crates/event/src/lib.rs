@@ -6,6 +6,7 @@
 
 mod call;
 mod call_names;
+mod call_names_32;
 mod context;
 mod cost;
 mod damage;
