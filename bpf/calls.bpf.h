@@ -8,8 +8,12 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* All processes count. */
+/* All processes count, without those of `left_out`, which count where they are followed. */
 __weak const volatile bool everyone = false;
+/* Not yet: user space clears this once all probes are attached, each of which takes it tens of milliseconds. */
+bool held_back __weak = false;
+/* The recorder's own process, whose calls nobody asks about; 0: no process. */
+__weak const volatile __u32 left_out = 0;
 
 /*
  * These processes by id while they live, with their start stamp, since the kernel reuses an id before its old
@@ -29,7 +33,9 @@ struct begun_key {
 
 static __always_inline bool is_followed(__u32 tgid)
 {
-	return everyone || bpf_map_lookup_elem(&followed, &tgid);
+	if (everyone && !held_back && (!left_out || tgid != left_out))
+		return true;
+	return bpf_map_lookup_elem(&followed, &tgid);
 }
 
 #endif

@@ -11,6 +11,7 @@
 #define WAKEPATH_FAILED_H
 
 #include "attempt.h"
+#include "compat.bpf.h"
 #include "current.bpf.h"
 
 __weak const volatile bool record_failed_calls = false;
@@ -66,14 +67,6 @@ struct {
 	__type(key, int);
 	__type(value, struct failures);
 } failures SEC(".maps") __weak;
-
-#define TS_COMPAT 2
-
-/* A 32-bit call has another table of numbers. */
-static __always_inline bool is_32_bit(const struct task_struct *task)
-{
-	return task->thread_info.status & TS_COMPAT;
-}
 
 /* Whether a call waits at most for a time given by its caller. */
 static __always_inline bool has_timeout(const struct pt_regs *regs)

@@ -6,7 +6,7 @@
  * This is a separate object, and none of its programs runs during a recording.
  *
  * 1. User and kernel functions: from the entry to the return (function.bpf.h, kernel_function.bpf.h).
- * 2. System calls: those with the targets' numbers.
+ * 2. System calls: those with the targets' numbers. 32-bit programs have another table of numbers (compat.bpf.h).
  * 3. Run queue: from a wake-up, or a switch-out that leaves the thread runnable, to its switch-in.
  * 4. Block devices: from a request's start on the device to its completion.
  * 5. User-space locks: futex waits that expect the value of a contended lock.
@@ -21,6 +21,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "calls.bpf.h"
+#include "compat.bpf.h"
 #include "futex.h"
 #include "group.bpf.h"
 #include "latency.h"
@@ -29,6 +30,7 @@
 
 /* 0: no target; else the target's number plus one. */
 const volatile __u16 target_of_call[WP_CALLS] = {};
+const volatile __u16 target_of_call_32[WP_CALLS_32] = {};
 const volatile __u16 run_queue_target = 0;
 const volatile __u16 user_lock_target = 0;
 const volatile __u16 kernel_lock_target = 0;
@@ -38,9 +40,10 @@ struct disk_target {
 };
 const volatile struct disk_target disk_targets[WP_DISK_TARGETS] = {};
 
+/* max_entries is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WP_TARGETS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct wp_distribution);
 } distributions SEC(".maps");
@@ -125,18 +128,45 @@ static __always_inline void ends(__u64 what, __u32 target, struct task_struct *t
 	bpf_map_delete_elem(&begun, &key);
 }
 
+/* Whether the current call is one of a 32-bit program. */
+static __always_inline bool calls_32_bit(void)
+{
+	return is_32_bit(bpf_get_current_task_btf());
+}
+
+/* The target of a system call, plus one; 0: none. The arguments' registers keep their values until its exit. */
+static __always_inline __u16 target_of(const struct pt_regs *regs, long id)
+{
+	if (id < 0 || id >= WP_CALLS)
+		return 0;
+	if (!calls_32_bit())
+		return target_of_call[id];
+	if (id == NR_32_socketcall)
+		id = WP_SOCKET_CALLS + (regs->bx & 31);
+	else if (id == NR_32_ipc)
+		id = WP_IPC_CALLS + (regs->bx & 31);
+	return target_of_call_32[id];
+}
+
+static __always_inline bool is_futex(const struct pt_regs *regs, long id)
+{
+	return calls_32_bit() ? id == NR_32_futex || id == NR_32_futex_time64 : id == SYS_futex;
+}
+
+static __always_inline bool is_lock_wait(const struct pt_regs *regs)
+{
+	return calls_32_bit() ? waits_for_lock(regs->cx, regs->dx) : waits_for_lock(regs->si, regs->dx);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 {
 	__u64 self = bpf_get_current_pid_tgid();
-	__u32 target;
+	__u16 target = target_of(regs, id);
 
-	if (id < 0 || id >= WP_CALLS)
-		return 0;
-	target = target_of_call[id];
 	if (target && is_followed(self >> 32))
 		begins((__u32)self, target - 1, current());
-	if (user_lock_target && id == SYS_futex && waits_for_lock(regs->si, regs->dx) && is_followed(self >> 32))
+	if (user_lock_target && is_futex(regs, id) && is_lock_wait(regs) && is_followed(self >> 32))
 		begins((__u32)self, user_lock_target - 1, current());
 	return 0;
 }
@@ -145,12 +175,12 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
 {
 	long id = regs->orig_ax;
+	__u16 target = target_of(regs, id);
 
-	if (user_lock_target && id == SYS_futex)
+	if (user_lock_target && is_futex(regs, id))
 		ends((__u32)bpf_get_current_pid_tgid(), user_lock_target - 1, current());
-	if (id < 0 || id >= WP_CALLS || !target_of_call[id])
-		return 0;
-	ends((__u32)bpf_get_current_pid_tgid(), target_of_call[id] - 1, current());
+	if (target)
+		ends((__u32)bpf_get_current_pid_tgid(), target - 1, current());
 	return 0;
 }
 
@@ -274,10 +304,10 @@ static __always_inline void call_crowded(__u32 target)
 	crowded(target, current());
 }
 
-/* The number of kernel function calls that returned unseen, by target. */
+/* The number of kernel function calls that returned unseen, by target. max_entries is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WP_TARGETS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
 } unseen SEC(".maps");

@@ -5,10 +5,12 @@
 
 #include "types.h"
 
-/* The maximum number of targets, calibration's included. */
-#define WP_TARGETS 64
 /* System call numbers are below this. */
 #define WP_CALLS 512
+/* Call numbers of 32-bit programs: behind the system calls', those through socketcall and ipc, by the first argument. */
+#define WP_SOCKET_CALLS WP_CALLS
+#define WP_IPC_CALLS (WP_SOCKET_CALLS + 32)
+#define WP_CALLS_32 (WP_IPC_CALLS + 32)
 /* The maximum number of disk targets. */
 #define WP_DISK_TARGETS 4
 

@@ -68,17 +68,19 @@ pub fn count(
         }
     };
     let command = held.as_ref().map(|held| held.pid);
+    counters.attach(options)?;
+    // Each probe is attached for tens of milliseconds: until all are, no process is counted.
     for pid in options.processes.iter().copied().chain(command.map(|pid| pid as u32)) {
         counters.follow(pid)?;
     }
-    counters.attach(options)?;
+    // Before the command runs: a short one may have ended by the time this thread runs again.
+    let (began, began_at) = (Instant::now(), SystemTime::now());
     if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
     // The kernel takes a tenth of a second to detach a probe: done meanwhile, or at once without a thread.
     let probes = std::mem::take(&mut counters.calibration_probes);
     let detached = std::thread::Builder::new().spawn(move || drop(probes)).ok();
-    let (began, began_at) = (Instant::now(), SystemTime::now());
     let mut watch = Watch::new(command, &options.processes, options.duration);
     // There are several readings only with an interval.
     let mut parts = Parts::new(options.by.is_some() && options.every.is_some());

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use wakepath_collect::{Calibration, Counts, EndReason as SessionEnd, MAX_DISKS, MAX_TARGETS};
+use wakepath_collect::{Calibration, Counted, Counts, EndReason as SessionEnd, MAX_DISKS, MAX_TARGETS};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_recording::this_host;
 
@@ -119,8 +119,14 @@ pub(crate) fn targets(query: &LiveQuery) -> Result<Vec<LiveTarget>, LiveLatencyE
             }
         }
     }
+    let is_call = |target: &LiveTarget| matches!(target.counted, Counted::Call(_));
+    let others = targets.iter().filter(|target| !is_call(target)).count();
+    if targets.len() > MAX_TARGETS {
+        // The collector has room for all system calls behind the other targets.
+        targets.sort_by_key(is_call);
+    }
     let of_disks = || targets.iter().filter(|target| target.source == LatencySource::DiskRequests);
-    for (asked, max) in [(targets.len(), MAX_TARGETS), (of_disks().count(), MAX_DISKS)] {
+    for (asked, max) in [(others, MAX_TARGETS), (of_disks().count(), MAX_DISKS)] {
         if asked > max {
             return Err(LiveLatencyError::TooMany { asked, max });
         }
@@ -177,8 +183,6 @@ fn distribution<'a>(
 
 #[cfg(test)]
 mod tests {
-    use wakepath_collect::Counted;
-
     use super::*;
 
     #[test]

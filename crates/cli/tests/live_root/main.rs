@@ -22,6 +22,7 @@ mod io_limits;
 mod io_uring;
 mod killed_tracers;
 mod labels;
+mod latency_counted;
 mod latency_cycles;
 mod latency_groups;
 mod latency_locks;

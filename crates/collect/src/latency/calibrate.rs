@@ -19,13 +19,11 @@ use wakepath_functions::{Probe, Return};
 use super::counters::Counters;
 use super::empty::{Empty, Exit, ProbeKind};
 use super::groups;
-use super::options::{Counted, LatencyOptions, MAX_TARGETS};
+use super::options::{Counted, LatencyOptions};
 use crate::kernel_probes::{KernelFunction, KernelTypes, call_test_functions};
 use crate::priority::RaisedPriority;
 use crate::probes::{GO, attach_one};
 
-/// Calibration's own target: the number behind all others.
-const TARGET: u32 = MAX_TARGETS as u32;
 /// Calls of a user function in a round: the first comes after system calls, and takes half as long again.
 const CALLS: u64 = 32;
 /// The same where the kernel single-steps each call: a round with 32 calls would take a millisecond, and on a busy
@@ -109,8 +107,9 @@ impl Counters<'_> {
             u64::try_from(began.elapsed().as_nanos()).ok()
         };
         let found = self.measure(KERNEL_CALLS, round, |counters| {
-            let Self { skeleton, calibration_probes: (_, probes), .. } = counters;
-            probes.attach(skeleton.object(), &types, TARGET, &KernelFunction::for_tests()).ok()
+            let (target, Self { skeleton, calibration_probes: (_, probes), .. }) =
+                (counters.calibration_target, counters);
+            probes.attach(skeleton.object(), &types, target, &KernelFunction::for_tests()).ok()
         })?;
         // The system calls' time varies: a result below the counted latency is noise.
         let is_known = found.per_call_ns > 0 && (self.in_cycles() || found.per_call_ns > found.shift);
@@ -146,9 +145,9 @@ impl Counters<'_> {
     /// Each round's time for `calls` calls, ns, and the sum of their counted latencies.
     fn counted(&self, calls: u64, mut round: impl FnMut() -> Option<u64>) -> Option<Vec<(u64, u64)>> {
         rounds(cpu_losses, || {
-            let before = self.total(TARGET).ok()?;
+            let before = self.total(self.calibration_target).ok()?;
             let time = round()?;
-            let after = self.total(TARGET).ok()?;
+            let after = self.total(self.calibration_target).ok()?;
             let sum = |counts: &[u64; 64]| counts.iter().sum::<u64>();
             // If not all calls in a round are counted, the probes are not of the assumed kind.
             if sum(&after.buckets).checked_sub(sum(&before.buckets)) != Some(calls) {
@@ -165,7 +164,7 @@ impl Counters<'_> {
             Exit::ReturnAddress => ("function_return", empty.offset),
             Exit::Instruction => ("function_leave", empty.offset + empty.code.len() as u64 - 1),
         };
-        let cookie = u64::from(TARGET) | if empty.kind.go { GO } else { 0 };
+        let cookie = u64::from(self.calibration_target) | if empty.kind.go { GO } else { 0 };
         for (program, offset) in [leave, ("function_enter", empty.offset)] {
             let place = (this_program, offset);
             let link = attach_one(self.skeleton.object(), program, own, cookie, place).ok()?;

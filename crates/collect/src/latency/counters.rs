@@ -7,12 +7,14 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, OpenObject};
 use wakepath_distribution::{GroupBy, MAX_GROUPS};
+use wakepath_event::Call;
 use wakepath_functions::{Return, Runtime};
+use wakepath_process::sees_all_processes;
 
 use super::counts::{Counts, Group, Groups, Reading};
 use super::cycles::Cycles;
 use super::groups::{self, Grouping};
-use super::options::{Counted, LatencyOptions};
+use super::options::{Counted, LatencyOptions, MAX_CALLS, MAX_TARGETS};
 use crate::callers::LearnedCallers;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
@@ -31,8 +33,26 @@ pub(super) struct Counters<'obj> {
     grouping: Option<Grouping>,
     /// The cycle counters' events, kept open.
     cycles: Option<Cycles>,
+    /// Calibration's own target: the number behind all others.
+    pub(super) calibration_target: u32,
     /// Calibration's probes, on user functions and on the kernel's.
     pub(super) calibration_probes: (Vec<Link>, KernelProbes),
+}
+
+/// The first places in `target_of_call_32` behind the system calls' numbers: `WP_SOCKET_CALLS` and `WP_IPC_CALLS`.
+const SOCKET_CALLS: usize = MAX_CALLS;
+const IPC_CALLS: usize = SOCKET_CALLS + 32;
+
+/// The places of a system call in the table of 32-bit programs, `target_of_call_32`.
+fn numbers_32_bit(call: u32) -> impl Iterator<Item = usize> {
+    let direct = (0..Call::COUNT_32_BIT).filter(move |number| Call::from_32_bit(*number) == Some(call));
+    let through = |first: usize, named: fn(u32) -> Option<u32>| {
+        (0..32)
+            .filter(move |argument| named(*argument) == Some(call))
+            .map(move |argument| first + argument as usize)
+    };
+    let sockets = through(SOCKET_CALLS, Call::from_socketcall);
+    direct.map(|number| number as usize).chain(sockets).chain(through(IPC_CALLS, Call::from_ipc))
 }
 
 impl<'obj> Counters<'obj> {
@@ -71,6 +91,12 @@ impl<'obj> Counters<'obj> {
         kernel_probes::prepare(open.open_object_mut())?;
         let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         rodata.everyone = options.everyone();
+        // Its own calls serve only the counting; calibration counts some of them. Elsewhere the number is another's.
+        if sees_all_processes() {
+            rodata.left_out = std::process::id();
+        }
+        open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?.held_back = true.into();
+        let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         // Functions have their targets' numbers.
         rodata.function_targets =
             if functions || kernel_functions { options.targets.len() as u32 } else { 0 };
@@ -92,6 +118,11 @@ impl<'obj> Counters<'obj> {
                 map.set_max_entries(MAX_GROUPS as u32).map_err(load_error)?;
             }
         }
+        // Calibration has a target behind all others, and functions have the first ones.
+        let calibration_target = options.targets.len().max(MAX_TARGETS) as u32;
+        for map in [&mut open.maps.distributions, &mut open.maps.unseen] {
+            map.set_max_entries(calibration_target + 1).map_err(load_error)?;
+        }
         let mut disk = 0;
         for (index, target) in options.targets.iter().enumerate() {
             let number = index as u16 + 1;
@@ -99,6 +130,11 @@ impl<'obj> Counters<'obj> {
                 Counted::Call(call) => {
                     if let Some(slot) = rodata.target_of_call.get_mut(*call as usize) {
                         *slot = number;
+                    }
+                    for slot in numbers_32_bit(*call) {
+                        if let Some(slot) = rodata.target_of_call_32.get_mut(slot) {
+                            *slot = number;
+                        }
                     }
                 }
                 Counted::RunQueue => rodata.run_queue_target = number,
@@ -122,6 +158,7 @@ impl<'obj> Counters<'obj> {
             kernel_probes: KernelProbes::default(),
             grouping,
             cycles,
+            calibration_target,
             calibration_probes: (Vec::new(), KernelProbes::default()),
         };
         if let Some(cycles) = &counters.cycles {
@@ -137,6 +174,13 @@ impl<'obj> Counters<'obj> {
 
     /// Attaches all programs: from now on latencies are counted.
     pub(super) fn attach(&mut self, options: &LatencyOptions) -> Result<(), Error> {
+        // First those that are attached one by one, since requests of disks count from their programs' attaching.
+        for (index, target) in options.targets.iter().enumerate() {
+            if let Counted::Function(probe) = target {
+                self.links.extend(probes::attach(self.skeleton.object(), index, probe, None)?);
+            }
+        }
+        self.attach_to_kernel(options)?;
         for program in self.skeleton.object().progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
             if program.section().to_string_lossy().starts_with("tp_btf/") {
@@ -145,12 +189,9 @@ impl<'obj> Counters<'obj> {
                 self.links.push(link);
             }
         }
-        for (index, target) in options.targets.iter().enumerate() {
-            if let Counted::Function(probe) = target {
-                self.links.extend(probes::attach(self.skeleton.object(), index, probe, None)?);
-            }
-        }
-        self.attach_to_kernel(options)
+        let bss = self.skeleton.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
+        bss.held_back = false.into();
+        Ok(())
     }
 
     /// Attaches the kernel functions' programs.
@@ -270,5 +311,23 @@ impl<'obj> Counters<'obj> {
             *open.entry(call.target.into()).or_default() += 1;
         }
         open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_all_its_numbers_of_32_bit_programs() {
+        let numbers = |name| numbers_32_bit(Call::number(name).expect(name)).collect::<Vec<_>>();
+        assert_eq!(numbers("nanosleep"), [162]);
+        assert_eq!(numbers("clock_nanosleep"), [267, 407]);
+        assert_eq!(numbers("futex"), [240, 422]);
+        assert_eq!(numbers("sync"), [36]);
+        assert_eq!(numbers("sendto"), [369, SOCKET_CALLS + 9, SOCKET_CALLS + 11]);
+        assert_eq!(numbers("semtimedop"), [420, IPC_CALLS + 4]);
+        assert_eq!(numbers("statx"), [383]);
+        assert_eq!(numbers("clone3"), [435]);
     }
 }

@@ -19,7 +19,7 @@ pub enum LiveLatencyError {
     KernelRefused { name: String, why: KernelRefusal },
     #[error("`kernel:{pattern}` matches {count} functions; at most {max} can be counted: narrow the pattern")]
     TooManyOfKernel { pattern: String, count: usize, max: usize },
-    #[error("{asked} targets are too many: at most {max} can be counted at once")]
+    #[error("{asked} targets are too many: besides system calls, at most {max} can be counted at once")]
     TooMany { asked: usize, max: usize },
     #[error("`{0}` cannot be grouped: a disk request does not say which process it is for")]
     NotGrouped(String),
