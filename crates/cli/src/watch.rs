@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::watch::{Change, Notice, WatchEvent, WatchNews, as_latency};
+use wakepath_engine::watch::{Alarm, Change, Notice, WatchEvent, WatchNews, as_latency};
 use wakepath_live::latency::{AllowedProbes, LiveQuery, Options};
 use wakepath_live::watch::{Kept, KeptChanges, WatchQuery, watch};
 use wakepath_report::text::KeptFiles;
@@ -159,6 +159,9 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
 /// Keeps a change's distributions; a failure is only a warning, since the change itself is the answer.
 fn keep(news: &WatchNews<'_>, directory: &Path, output: &Output) -> Option<Kept> {
     let WatchEvent::Notice(Notice::Changed(change)) = news.what else { return None };
+    if change.alarm == Alarm::Quiet {
+        return None;
+    }
     keep_change(news, change, directory).map_err(|text| output.complain("warning", &text)).ok()
 }
 
@@ -195,7 +198,8 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let stretch = Stretch::new(Duration::ZERO, Duration::from_secs(1), Histogram::new(Unit::Nanoseconds));
         let (before, since) = (stretch.clone(), Duration::from_secs(20));
-        let change = Change { since, before, after: stretch, score: 1100.0, as_it_was: None };
+        let change =
+            Change { since, before, after: stretch, score: 1100.0, as_it_was: None, alarm: Alarm::Rings };
         let notice = Notice::Changed(Box::new(change.clone()));
         let news = WatchNews {
             host: &Host::default(),

@@ -17,6 +17,7 @@ mod histogram;
 mod peak_changes;
 mod peaks;
 mod percentiles;
+mod shift;
 pub mod watch;
 
 pub use by_time::{Sums, estimated_times, slow_strays, slowest_by_time};
@@ -26,3 +27,4 @@ pub use histogram::{BUCKETS, Histogram, MismatchError, Unit, average_latency, bo
 pub use peak_changes::{PeakChange, peak_changes, peak_to_explain};
 pub use peaks::{Peak, peaks};
 pub use percentiles::{Percentile, percentiles};
+pub use shift::{Direction, Shift, shift};

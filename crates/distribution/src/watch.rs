@@ -24,6 +24,21 @@
 //!
 //! **The condition may have returned.** A changed condition is held against earlier references too.
 //!
+//! **One cause is one alarm.** A disk that becomes slow also wavers: its distribution changes many times until it is
+//! steady again. The first change is an alarm and begins an *episode*, which ends when [`STEADY_PIECES`] pieces in a row are
+//! like the reference, and the last change is as long ago as the episode's changes lasted. Further changes in an episode
+//! are alarms where they say more than the first:
+//!
+//! | a further change | meaning |
+//! |---|---|
+//! | to a mean of at least [`WORSE`] times the largest so far | an alarm: it became worse |
+//! | the first one back to the condition before the episode | an alarm: it was as before |
+//! | the first other one | an alarm, which says that the target *wavers* |
+//! | all others, and short disturbances | *quiet*: counted, no alarm |
+//!
+//! If there were quiet changes, the episode's end is news, with the condition before the episode and the one now: the
+//! last alarm may be about a third one.
+//!
 //! **A stop changes no distribution.** Calls have stopped where a time without calls should have had
 //! [`MIN_EXPECTED_CALLS`] by the reference's rate, and is longer than the pauses in the reference's time. Some targets
 //! are called in bursts: their pauses are known from the reference.
@@ -50,6 +65,10 @@ pub const MAX_DIFFERING_PIECES: u32 = 3;
 /// The calls that the reference's rate predicts for a time without any, before it is a stop. Where calls come
 /// independently, chance does this once in e^100 times.
 pub const MIN_EXPECTED_CALLS: f64 = 100.0;
+/// The number of like pieces in a row that end an episode.
+pub const STEADY_PIECES: u32 = 8;
+/// How much larger the mean becomes where a further change in an episode is an alarm: as much as a bucket is wide.
+pub const WORSE: f64 = 2.0;
 
 /// The calls in a part of the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +110,13 @@ pub enum Notice {
     Usual(Stretch),
     /// The latencies changed.
     Changed(Box<Change>),
+    /// An episode with quiet changes is over: the change from the condition before it to the present one.
+    Settled {
+        /// That change; both conditions may be alike.
+        change: Box<Change>,
+        /// The number of quiet changes.
+        quiet: u64,
+    },
     /// The latencies were different for one or two pieces.
     Short(Short),
     /// There are no calls, though there should be.
@@ -102,6 +128,17 @@ pub enum Notice {
         /// The time of the first slice with calls again.
         back: Duration,
     },
+}
+
+/// Whether a change is worth a person's attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alarm {
+    /// The first change in an episode, or one that says more than the first.
+    Rings,
+    /// The last alarm in an episode, unless it becomes worse: from here on changes are quiet.
+    Wavers,
+    /// A further change while the target wavers.
+    Quiet,
 }
 
 /// A change that lasts.
@@ -117,6 +154,8 @@ pub struct Change {
     pub score: f64,
     /// The time of the latest earlier reference that is like the new reference.
     pub as_it_was: Option<(Duration, Duration)>,
+    /// Whether it is worth attention.
+    pub alarm: Alarm,
 }
 
 /// A disturbance that did not last.
@@ -128,6 +167,8 @@ pub struct Short {
     pub piece: Stretch,
     /// The piece's score.
     pub score: f64,
+    /// Whether it came while the target wavers, and is not worth attention.
+    pub quiet: bool,
 }
 
 /// A time without calls in which calls were expected.
@@ -161,6 +202,26 @@ struct Candidate {
     score: f64,
 }
 
+/// The changes that are taken for one cause's.
+#[derive(Debug, Clone)]
+struct Episode {
+    /// The reference before its first change.
+    before: Stretch,
+    /// The beginning of its first change.
+    first: Duration,
+    /// The beginning of its last change.
+    last: Duration,
+    /// The number of pieces like the reference in a row.
+    alike: u32,
+    /// The largest mean of an alarm's calls.
+    worst: f64,
+    /// Whether a change back to `before` was an alarm.
+    returned: bool,
+    /// Whether an alarm said that the target wavers.
+    wavers: bool,
+    quiet: u64,
+}
+
 /// A time without calls.
 #[derive(Debug, Clone, Copy)]
 struct Silence {
@@ -177,6 +238,7 @@ pub struct ChangeDetector {
     piece: Option<Stretch>,
     candidate: Option<Candidate>,
     earlier: VecDeque<Stretch>,
+    episode: Option<Episode>,
     silence: Option<Silence>,
     /// The longest usual time without calls.
     usual_pause: Duration,
@@ -247,11 +309,15 @@ impl ChangeDetector {
                 reference.extend(&piece)?;
             }
             reference.to = piece.to;
+            let to = piece.to;
             let short = self.candidate.take();
             self.counts.short += u64::from(short.is_some());
-            return Ok(short.map(|Candidate { from, last, score, .. }| {
-                Notice::Short(Short { from, piece: last, score })
-            }));
+            let settled = self.settle(to, short.is_some())?;
+            let short = short.map(|Candidate { from, last, score, .. }| {
+                let quiet = self.episode.as_ref().is_some_and(|episode| episode.wavers);
+                Notice::Short(Short { from, piece: last, score, quiet })
+            });
+            return Ok(short.or(settled));
         }
         let Some(candidate) = self.candidate.take() else {
             self.candidate = Some(Candidate { from: piece.from, pieces: 1, last: piece, score });
@@ -289,7 +355,54 @@ impl ChangeDetector {
         self.now = Some(after.clone());
         self.counts.changed += 1;
         let score = distance(&before, &after)?;
-        Ok(Change { since, before, after, score, as_it_was })
+        let alarm = self.alarm(since, &before, &after)?;
+        Ok(Change { since, before, after, score, as_it_was, alarm })
+    }
+
+    /// Whether a change is worth attention. It begins an episode if there is none.
+    fn alarm(&mut self, since: Duration, before: &Stretch, after: &Stretch) -> Result<Alarm, MismatchError> {
+        let worst = after.histogram.mean().unwrap_or(0.0);
+        let Some(episode) = &mut self.episode else {
+            self.episode = Some(Episode {
+                before: before.clone(),
+                first: since,
+                last: since,
+                alike: 0,
+                worst,
+                returned: false,
+                wavers: false,
+                quiet: 0,
+            });
+            return Ok(Alarm::Rings);
+        };
+        (episode.last, episode.alike) = (since, 0);
+        if worst >= WORSE * episode.worst {
+            episode.worst = worst;
+            return Ok(Alarm::Rings);
+        }
+        if !episode.returned && !episode.wavers && distance(&episode.before, after)? <= DEFAULT_THRESHOLD {
+            episode.returned = true;
+            return Ok(Alarm::Rings);
+        }
+        episode.quiet += 1;
+        Ok(if std::mem::replace(&mut episode.wavers, true) { Alarm::Quiet } else { Alarm::Wavers })
+    }
+
+    /// Takes note of a piece like the reference, up to now; `disturbed` by other pieces right before. Ends an episode
+    /// that was steady for long enough.
+    fn settle(&mut self, now: Duration, disturbed: bool) -> Result<Option<Notice>, MismatchError> {
+        let (Some(reference), Some(episode)) = (&self.reference, &mut self.episode) else { return Ok(None) };
+        episode.alike = if disturbed { 1 } else { episode.alike + 1 };
+        let wavered = episode.last.saturating_sub(episode.first);
+        if episode.alike < STEADY_PIECES || now.saturating_sub(episode.last) < wavered {
+            return Ok(None);
+        }
+        let after = reference.clone();
+        let Some(Episode { before, quiet: quiet @ 1.., .. }) = self.episode.take() else { return Ok(None) };
+        let score = distance(&before, &after)?;
+        let as_it_was = (score <= DEFAULT_THRESHOLD).then_some((before.from, before.to));
+        let change = Change { since: after.from, before, after, score, as_it_was, alarm: Alarm::Rings };
+        Ok(Some(Notice::Settled { change: Box::new(change), quiet }))
     }
 
     /// All calls since the last change, or since the first call; `None` before that.

@@ -3,8 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-pub use wakepath_distribution::watch::{Change, Notice, NoticeCounts, Short, Stop, Stretch};
-pub use wakepath_distribution::{Histogram, PeakChange, Unit, peak_changes, peak_to_explain};
+pub use wakepath_distribution::watch::{Alarm, Change, Notice, NoticeCounts, Short, Stop, Stretch};
+pub use wakepath_distribution::{
+    Direction, Histogram, PeakChange, Unit, peak_changes, peak_to_explain, shift,
+};
 
 use crate::Host;
 use crate::drill::Drilled;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use wakepath_collect::{Counted, Counts, Reading};
 use wakepath_distribution::watch::ChangeDetector;
-use wakepath_distribution::watch::{Change, Notice, Stretch};
+use wakepath_distribution::watch::{Alarm, Change, Notice, Stretch};
 use wakepath_distribution::{Histogram, Unit, peak_to_explain};
 use wakepath_engine::Host;
 use wakepath_engine::drill::PhaseMarks;
@@ -106,10 +106,11 @@ pub fn watch(
     Ok((watched, CommandEnd { running: outcome.running, status: outcome.status }))
 }
 
-/// The wall clock's time at the origin, given the time since then.
-fn realtime_of_origin(now: Duration) -> Option<u64> {
-    let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    u64::try_from(realtime.checked_sub(now)?.as_nanos()).ok()
+/// The wall clock's time at the origin, by a reading's two clocks. They are read together: a reading that is taken late
+/// on a busy machine moves no event to another second.
+fn realtime_of_origin(reading: &Reading) -> Option<u64> {
+    let realtime = reading.realtime.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(realtime.checked_sub(reading.at)?.as_nanos()).ok()
 }
 
 /// The difference from which on the wall clock was set or has drifted: below it, the origin keeps its time.
@@ -216,7 +217,7 @@ impl Watching<'_, '_> {
     fn take(&mut self, reading: &Reading) {
         let (from, to) = (std::mem::replace(&mut self.until, reading.at), reading.at);
         let left_out = std::mem::take(&mut self.leave_out_next);
-        let origin_realtime_ns = if_set(self.origin_realtime_ns, realtime_of_origin(to));
+        let origin_realtime_ns = if_set(self.origin_realtime_ns, realtime_of_origin(reading));
         self.origin_realtime_ns = origin_realtime_ns;
         let mut to_explain = None;
         for (index, (state, counts)) in self.states.iter_mut().zip(&reading.counts).enumerate() {
@@ -231,8 +232,9 @@ impl Watching<'_, '_> {
             let found = state.detector.observe(&Stretch::new(from, to, calls), counts.open);
             for notice in found.unwrap_or_default() {
                 if let Notice::Changed(change) = &notice {
+                    let rings = change.alarm != Alarm::Quiet;
                     let peak = peak_to_explain(&change.before.histogram, &change.after.histogram);
-                    let drill = state.target.process.zip(peak);
+                    let drill = state.target.process.zip(peak).filter(|_| rings);
                     to_explain = to_explain.or(drill.map(|(process, peak)| (index, process, peak)));
                     if state.changes.len() == MAX_SUMMARY_CHANGES {
                         state.changes.pop_front();
@@ -301,11 +303,21 @@ mod tests {
 
     use super::*;
 
+    /// The wall clock's time when counting began, ns.
+    const ORIGIN: u64 = 1_000_000_000_000;
+
+    /// A reading with a single target.
+    fn reading_at(at: u64, counts: Counts) -> Reading {
+        let at = Duration::from_secs(at);
+        let realtime = SystemTime::UNIX_EPOCH + Duration::from_nanos(ORIGIN) + at;
+        Reading { at, realtime, counts: vec![counts], parts: None }
+    }
+
     /// A reading with a single target and these calls in bucket 10, 1024 ns each.
     fn reading(at: u64, calls: u64, open: u64) -> Reading {
         let buckets = std::array::from_fn(|bucket| if bucket == 10 { calls } else { 0 });
         let counts = Counts { buckets, sum: 1024 * calls, unwound: 1, overflowed: 2, open, unseen: 3 };
-        Reading { at: Duration::from_secs(at), counts: vec![counts], parts: None }
+        reading_at(at, counts)
     }
 
     /// A watch with a single target, before it begins.
@@ -345,7 +357,7 @@ mod tests {
         buckets[bucket] += 6000;
         *sum += 6000 << bucket;
         let counts = Counts { buckets: *buckets, sum: *sum, unwound: 0, overflowed: 0, open: 0, unseen: 0 };
-        Reading { at: Duration::from_secs(at), counts: vec![counts], parts: None }
+        reading_at(at, counts)
     }
 
     #[test]
@@ -467,14 +479,17 @@ mod tests {
     fn the_summary_has_the_last_changes_only() {
         let (host, stop) = (Host::default(), Signals::watch(true).expect("signals"));
         let unit = Unit::Nanoseconds;
-        let mut news = |_: &WatchNews<'_>| {};
+        let mut news = |news: &WatchNews<'_>| {
+            // However late a reading is taken, its event keeps its moment.
+            assert_eq!(news.origin_realtime_ns, Some(ORIGIN));
+        };
         let mut watching = watching(&host, &stop, None, &mut news);
         let mut buckets = [0; 64];
         // Another bucket for each two slices.
         for at in 0..60 {
             buckets[4 + 2 * (at / 2 % 20) as usize] += 1000;
             let counts = Counts { buckets, sum: 0, unwound: 0, overflowed: 0, open: 0, unseen: 0 };
-            watching.take(&Reading { at: Duration::from_secs(at + 1), counts: vec![counts], parts: None });
+            watching.take(&reading_at(at + 1, counts));
         }
         let summary = watching.states.remove(0).summary(unit, Duration::ZERO);
         assert_eq!(summary.counts.changed, 29);

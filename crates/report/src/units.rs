@@ -78,7 +78,7 @@ fn cycles(n: u64) -> String {
     }
 }
 
-fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     // 9.995 prints with two decimals as 9.99 or 10.00, so decide on the rounded value.
     let decimals = if value >= 99.95 {
         0

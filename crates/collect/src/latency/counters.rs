@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, OpenObject};
@@ -251,6 +251,7 @@ impl<'obj> Counters<'obj> {
         options: &LatencyOptions,
         at: Duration,
     ) -> Result<(Reading, Vec<Groups>), Error> {
+        let realtime = SystemTime::now();
         let open = self.open();
         let mut of_target = self.groups()?;
         let (mut counts, mut groups) = (Vec::new(), Vec::new());
@@ -266,7 +267,7 @@ impl<'obj> Counters<'obj> {
                 groups.push(Groups { groups: found, others });
             }
         }
-        Ok((Reading { at, counts, parts: None }, groups))
+        Ok((Reading { at, realtime, counts, parts: None }, groups))
     }
 
     fn groups(&self) -> Result<HashMap<u64, Vec<Group>>, Error> {

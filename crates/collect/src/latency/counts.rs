@@ -1,7 +1,7 @@
 //! Latency counts: histograms, their groups, and the differences between two readings.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use wakepath_distribution::MAX_GROUP_SLICES;
 
@@ -91,6 +91,8 @@ pub struct Groups {
 pub struct Reading {
     /// The time of the reading, since the beginning.
     pub at: Duration,
+    /// The same on the wall clock.
+    pub realtime: SystemTime,
     /// The counts, in the targets' order.
     pub counts: Vec<Counts>,
     /// The counts since the previous reading, by target and group; `None` without grouping, and once there were more

@@ -15,7 +15,8 @@ use crate::histogram::{BUCKETS, Unit};
 fn of(counts: &[(usize, u64)]) -> Histogram {
     let mut buckets = [0; BUCKETS];
     counts.iter().for_each(|&(bucket, count)| buckets[bucket] = count);
-    Histogram::from_counters(Unit::Nanoseconds, buckets, 0)
+    let sum = counts.iter().map(|&(bucket, count)| u128::from(count) << bucket).sum();
+    Histogram::from_counters(Unit::Nanoseconds, buckets, sum)
 }
 
 fn letter(letter: char) -> Histogram {
@@ -45,13 +46,25 @@ fn words(notice: &Notice) -> String {
     match notice {
         Notice::Usual(piece) => format!("usual since {}", piece.from.as_secs()),
         Notice::Changed(change) => {
-            let Change { since, as_it_was, .. } = &**change;
+            let Change { since, as_it_was, alarm, .. } = &**change;
             let earlier =
                 as_it_was.map(|(from, to)| format!(", as from {} to {}", from.as_secs(), to.as_secs()));
-            format!("changed since {}{}", since.as_secs(), earlier.unwrap_or_default())
+            let verb = match alarm {
+                Alarm::Rings => "changed",
+                Alarm::Wavers => "wavers",
+                Alarm::Quiet => "(changed)",
+            };
+            format!("{verb} since {}{}", since.as_secs(), earlier.unwrap_or_default())
         }
-        Notice::Short(Short { from, piece, .. }) => {
-            format!("short {} to {}", from.as_secs(), piece.to.as_secs())
+        Notice::Settled { change, quiet } => {
+            let Change { since, before, as_it_was, .. } = &**change;
+            let verb = if as_it_was.is_some() { "as before" } else { "other than" };
+            let [since, from, to] = [since, &before.from, &before.to].map(Duration::as_secs);
+            format!("settled since {since} after {quiet}, {verb} {from} to {to}")
+        }
+        Notice::Short(Short { from, piece, quiet, .. }) => {
+            let [from, to] = [from, &piece.to].map(Duration::as_secs);
+            if *quiet { format!("(short {from} to {to})") } else { format!("short {from} to {to}") }
         }
         Notice::Stopped(Stop { since, expected, open }) => {
             format!("stopped since {}, {expected:.0} expected, {open} open", since.as_secs())
@@ -154,7 +167,7 @@ fn a_return_to_an_earlier_condition_is_recognised() {
             "6: changed since 4",
             "10: changed since 8, as from 0 to 4",
             "14: changed since 12",
-            "18: changed since 16, as from 4 to 8",
+            "18: wavers since 16, as from 4 to 8",
         ],
     );
 }
@@ -167,7 +180,7 @@ fn an_earlier_condition_was_from_its_first_piece_that_differed_to_its_last() {
             "1: usual since 0",
             "7: changed since 4",
             "10: changed since 8, as from 0 to 4",
-            "14: changed since 12, as from 4 to 8",
+            "14: wavers since 12, as from 4 to 8",
         ],
     );
     // The reference's time has no stop in it.
@@ -183,11 +196,131 @@ fn the_latest_of_several_like_conditions_is_named() {
             "1: usual since 0",
             "4: changed since 2",
             "6: changed since 4, as from 0 to 2",
-            "8: changed since 6, as from 2 to 4",
+            "8: wavers since 6, as from 2 to 4",
         ],
     );
     let last = news("aaccaaccaa").pop();
-    assert_eq!(last.as_deref(), Some("10: changed since 8, as from 4 to 6"));
+    assert_eq!(last.as_deref(), Some("10: (changed) since 8, as from 4 to 6"));
+}
+
+#[test]
+fn one_cause_is_one_alarm_while_it_wavers() {
+    let twelve = |letter: &str| letter.repeat(12);
+    // It becomes slow, and is as before: both are news. Then it wavers, which is news once.
+    check(
+        &format!("{}ccaaccaaccaa", twelve("a")),
+        &[
+            "1: usual since 0",
+            "14: changed since 12",
+            "16: changed since 14, as from 0 to 12",
+            "18: wavers since 16, as from 12 to 14",
+            "20: (changed) since 18, as from 14 to 16",
+            "22: (changed) since 20, as from 16 to 18",
+            "24: (changed) since 22, as from 18 to 20",
+        ],
+    );
+    // Ten pieces alike end it, with the condition before and the one now; the next change is an alarm again.
+    let settled = |last: &str| news(&format!("{}ccaaccaa{last}", twelve("a")))[4..].to_vec();
+    assert_eq!(
+        settled(&format!("{}cc", "a".repeat(8))),
+        [
+            "20: (changed) since 18, as from 14 to 16",
+            "28: settled since 18 after 2, as before 0 to 12",
+            "30: changed since 28, as from 16 to 18",
+        ]
+    );
+    assert_eq!(
+        settled(&format!("{}aa", "c".repeat(10))),
+        [
+            "20: (changed) since 18, as from 14 to 16",
+            "22: (changed) since 20, as from 16 to 18",
+            "30: settled since 20 after 3, other than 0 to 12",
+            "32: changed since 30, as from 18 to 20",
+        ]
+    );
+    // Nine are not enough, nor are ten with another one among them.
+    assert_eq!(settled(&"a".repeat(7)).len(), 1);
+    assert_eq!(settled(&format!("aaaac{}", "a".repeat(7)))[1..], ["26: (short 24 to 25)"]);
+    assert_eq!(
+        settled(&format!("aaaac{}", "a".repeat(8)))[1..],
+        ["26: (short 24 to 25)", "33: settled since 18 after 2, as before 0 to 12"]
+    );
+}
+
+#[test]
+fn what_wavered_for_long_is_steady_only_after_as_long() {
+    // Changes from 12 s to 42 s.
+    let wavering = format!("{}{}aa", "a".repeat(12), "ccaa".repeat(8));
+    let after = |steady: usize| news(&format!("{wavering}{}", "a".repeat(steady))).pop();
+    assert_eq!(after(24).as_deref(), Some("44: (changed) since 42, as from 38 to 40"));
+    assert_eq!(after(26).as_deref(), Some("72: settled since 42 after 14, as before 0 to 12"));
+}
+
+/// Pieces count, not calls: a busy target wavers as long.
+#[test]
+fn a_busy_target_is_no_sooner_steady() {
+    let mut detector = ChangeDetector::default();
+    let mut found = Vec::new();
+    for (at, drawn) in (0..).zip("aaaaccaaccaaccaa".chars()) {
+        let bucket = if drawn == 'a' { 10 } else { 14 };
+        found.extend(detector.observe(&slice(at, of(&[(bucket, 1_000_000)])), 0).expect("one unit"));
+    }
+    let news: Vec<_> = found.iter().map(words).collect();
+    assert_eq!(
+        news[1..4],
+        ["changed since 4", "changed since 6, as from 0 to 4", "wavers since 8, as from 4 to 6",]
+    );
+    assert!(news[4..].iter().all(|news| news.starts_with("(changed)")), "{news:?}");
+}
+
+#[test]
+fn what_becomes_worse_while_it_wavers_is_an_alarm() {
+    let found = news(&format!("{}ccaaccaaeecceebb", "a".repeat(12)));
+    assert_eq!(
+        found[4..],
+        [
+            "20: (changed) since 18, as from 14 to 16",
+            "22: changed since 20",
+            "24: (changed) since 22, as from 16 to 18",
+            "26: (changed) since 24, as from 20 to 22",
+            "28: (changed) since 26",
+        ]
+    );
+    // From a slow condition to one that is less slow, and back.
+    check(
+        &format!("{}eecceecc", "a".repeat(12)),
+        &[
+            "1: usual since 0",
+            "14: changed since 12",
+            "16: wavers since 14",
+            "18: (changed) since 16, as from 12 to 14",
+            "20: (changed) since 18, as from 14 to 16",
+        ],
+    );
+}
+
+#[test]
+fn disturbances_while_it_wavers_are_quiet() {
+    let found = news(&format!("{}caccaaccaaacaa", "a".repeat(12)));
+    assert_eq!(
+        found[1..],
+        [
+            "14: short 12 to 13",
+            "16: changed since 14",
+            "18: changed since 16, as from 0 to 14",
+            "20: wavers since 18, as from 14 to 16",
+            "22: (changed) since 20, as from 16 to 18",
+            "25: (short 23 to 24)",
+        ]
+    );
+}
+
+#[test]
+fn a_change_without_wavering_ends_its_episode_without_news() {
+    check(
+        &format!("{}{}{}", "a".repeat(12), "c".repeat(12), "a".repeat(12)),
+        &["1: usual since 0", "14: changed since 12", "26: changed since 24, as from 0 to 12"],
+    );
 }
 
 #[test]
@@ -205,7 +338,7 @@ fn eight_earlier_references_are_kept_and_the_oldest_goes() {
         last.expect("changes")
     };
     assert_eq!(changes(4), "changed since 20");
-    assert_eq!(changes(8), "changed since 20, as from 2 to 4");
+    assert_eq!(changes(8), "wavers since 20, as from 2 to 4");
 }
 
 #[test]

@@ -137,7 +137,9 @@ mod tests {
 
     use wakepath_engine::Host;
     use wakepath_engine::latency::LatencySource;
-    use wakepath_engine::watch::{Histogram, Notice, Unit, WatchEvent, WatchNews, WatchedTarget, as_latency};
+    use wakepath_engine::watch::{
+        Alarm, Histogram, Notice, Unit, WatchEvent, WatchNews, WatchedTarget, as_latency,
+    };
     use wakepath_report::{json, text};
 
     use super::*;
@@ -149,7 +151,14 @@ mod tests {
             Stretch::new(Duration::ZERO, Duration::from_secs(1), histogram)
         };
         let since = Duration::from_secs(since);
-        Change { since, before: stretch(1000), after: stretch(1 << 20), score: 1100.0, as_it_was: None }
+        Change {
+            since,
+            before: stretch(1000),
+            after: stretch(1 << 20),
+            score: 1100.0,
+            as_it_was: None,
+            alarm: Alarm::Rings,
+        }
     }
 
     /// Keeps a change in this target, `since` seconds after 2001-09-09 01:46:40 UTC.

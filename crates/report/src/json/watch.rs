@@ -8,8 +8,8 @@ use serde::Serialize;
 use wakepath_distribution::{Histogram, Peak};
 use wakepath_engine::latency::live::EndReason;
 use wakepath_engine::watch::{
-    Change, Notice, PeakChange, Short, Stop, Stretch, TargetSummary, WatchEvent, WatchNews, Watched,
-    peak_changes, peak_to_explain,
+    Alarm, Change, Direction, Notice, PeakChange, Short, Stop, Stretch, TargetSummary, WatchEvent, WatchNews,
+    Watched, peak_changes, peak_to_explain, shift,
 };
 
 use super::latency::{BucketJson, PeakJson, TargetJson, buckets, ns, peaks, target};
@@ -34,6 +34,14 @@ struct WatchJson {
     /// The end.
     to_ns: Option<u64>,
     score: Option<f64>,
+    /// Whether calls became slower or faster.
+    direction: Option<&'static str>,
+    /// The mean after, by the mean before.
+    mean_ratio: Option<f64>,
+    /// Whether a change or a disturbance is worth attention.
+    alarm: Option<&'static str>,
+    /// The number of quiet changes before a target was steady again.
+    quiet: Option<u64>,
     before: Option<StretchJson>,
     after: Option<StretchJson>,
     peaks: Option<Vec<PeakChangeJson>>,
@@ -92,6 +100,8 @@ struct SummaryJson {
 struct ChangeJson {
     from_ns: u64,
     score: f64,
+    direction: Option<&'static str>,
+    mean_ratio: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -154,7 +164,11 @@ fn notice_json(notice: &Notice) -> WatchJson {
             ..named("usual")
         },
         Notice::Changed(change) => change_json(change),
-        Notice::Short(Short { from, piece, score }) => WatchJson {
+        Notice::Settled { change, quiet } => {
+            WatchJson { event: "settled", alarm: None, quiet: Some(*quiet), ..change_json(change) }
+        }
+        Notice::Short(Short { from, piece, score, quiet }) => WatchJson {
+            alarm: Some(alarm(if *quiet { Alarm::Quiet } else { Alarm::Rings })),
             unit: unit(piece),
             from_ns: Some(ns(*from)),
             to_ns: Some(ns(piece.to)),
@@ -175,8 +189,32 @@ fn notice_json(notice: &Notice) -> WatchJson {
     }
 }
 
-fn change_json(Change { since, before, after, score, as_it_was }: &Change) -> WatchJson {
+const fn alarm(alarm: Alarm) -> &'static str {
+    match alarm {
+        Alarm::Rings => "rings",
+        Alarm::Wavers => "wavers",
+        Alarm::Quiet => "quiet",
+    }
+}
+
+/// The direction and the ratio of the means.
+fn direction(Change { before, after, .. }: &Change) -> (Option<&'static str>, Option<f64>) {
+    let Some(shift) = shift(&before.histogram, &after.histogram) else { return (None, None) };
+    let direction = match shift.direction {
+        Direction::Slower => "slower",
+        Direction::Faster => "faster",
+        Direction::Mixed => "mixed",
+    };
+    (Some(direction), shift.mean_ratio)
+}
+
+fn change_json(change: &Change) -> WatchJson {
+    let (direction, mean_ratio) = direction(change);
+    let Change { since, before, after, score, as_it_was, alarm: rings } = change;
     WatchJson {
+        direction,
+        mean_ratio,
+        alarm: Some(alarm(*rings)),
         unit: Some(words::unit(after.histogram.unit())),
         from_ns: Some(ns(*since)),
         score: Some(*score),
@@ -247,7 +285,10 @@ fn target_summary(of: &TargetSummary) -> TargetSummaryJson {
         changes: of
             .changes
             .iter()
-            .map(|change| ChangeJson { from_ns: ns(change.since), score: change.score })
+            .map(|change| {
+                let (direction, mean_ratio) = direction(change);
+                ChangeJson { from_ns: ns(change.since), score: change.score, direction, mean_ratio }
+            })
             .collect(),
         differs_from_ns: from(of.differs_since),
         stopped_from_ns: from(of.stopped_since),
@@ -282,6 +323,7 @@ mod tests {
             after: seconds(20, 30, &[(1000, 3000), (1 << 22, 1000), (1 << 30, 1000)]),
             score: 400.0,
             as_it_was: Some((Duration::ZERO, Duration::from_secs(5))),
+            alarm: Alarm::Wavers,
         }
     }
 
@@ -299,14 +341,19 @@ mod tests {
     #[test]
     fn documents_keep_the_contract() {
         let change = change();
-        let short =
-            Short { from: Duration::from_secs(10), piece: seconds(10, 20, &[(9, 1000)]), score: 600.0 };
+        let short = Short {
+            from: Duration::from_secs(10),
+            piece: seconds(10, 20, &[(9, 1000)]),
+            score: 600.0,
+            quiet: true,
+        };
         let notices = [
             Notice::Usual(seconds(0, 10, &[(1000, 3000)])),
             Notice::Changed(Box::new(change.clone())),
             Notice::Short(short),
             Notice::Stopped(Stop { since: Duration::from_secs(20), expected: 1000.7, open: 2 }),
             Notice::Back { stopped: Duration::from_secs(20), back: Duration::from_secs(25) },
+            Notice::Settled { change: Box::new(change.clone()), quiet: 3 },
         ];
         let kept = KeptFiles { before: Path::new("w/b.json"), after: Path::new("w/a.json") };
         let documents = notices.each_ref().map(|notice| {
@@ -321,7 +368,7 @@ mod tests {
         });
         golden(&json!(documents), &expect_test::expect_file!["../../tests/golden/watch.json"]);
         let events = documents.each_ref().map(|document| document["event"].clone());
-        assert_eq!(events, ["usual", "changed", "short", "stopped", "back"]);
+        assert_eq!(events, ["usual", "changed", "short", "stopped", "back", "settled"]);
         let changed = &documents[1];
         assert_eq!(changed["origin_realtime_ns"], (1_u64 << 60).to_string());
         assert_eq!(

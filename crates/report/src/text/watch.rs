@@ -8,15 +8,15 @@ use chrono::{DateTime, Utc};
 use wakepath_distribution::{Histogram, Peak, bounds};
 use wakepath_engine::latency::LatencySource;
 use wakepath_engine::watch::{
-    Change, Notice, PeakChange, Short, Stop, Stretch, TargetSummary, WatchEvent, WatchNews, Watched,
-    peak_changes, peak_to_explain,
+    Alarm, Change, Direction, Notice, PeakChange, Short, Stop, Stretch, TargetSummary, WatchEvent, WatchNews,
+    Watched, peak_changes, peak_to_explain, shift,
 };
 
 use super::latency::distributions;
 use super::{drill, seconds};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{amount, count, duration, share};
+use crate::units::{amount, count, duration, share, three_digits};
 use crate::wording::latency as words;
 
 /// A change's two files.
@@ -31,7 +31,8 @@ pub struct KeptFiles<'a> {
 /// A peak is named if its share of the calls changes by this much, percentage points.
 const MIN_SHARE_CHANGE: f64 = 5.0;
 
-/// News, in a line or a few: the event, its beginning, and the next step. `kept` are a change's files.
+/// News, in a line or a few: the event, its beginning, and the next step; nothing for quiet news. `kept` are a change's
+/// files.
 pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let clock = Clock(news.origin_realtime_ns);
@@ -47,14 +48,34 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, layout: Lay
             );
             screen.wrapped(4, say(Style::Normal, text));
         }
+        WatchEvent::Notice(Notice::Changed(change)) if change.alarm == Alarm::Quiet => {}
+        WatchEvent::Notice(Notice::Short(Short { quiet: true, .. })) => {}
         WatchEvent::Notice(Notice::Changed(change)) => {
-            let text = format!(
-                " changed {}: {}",
-                clock.since(change.since, news.at),
-                sides(news.target.source, change)
-            );
+            let verb = match direction(change) {
+                Direction::Mixed => String::from("changed"),
+                direction => format!("is {}", direction_word(direction)),
+            };
+            let since = clock.since(change.since, news.at);
+            let text = format!(" {verb} {since}: {}", sides(news.target.source, change));
             screen.wrapped(4, say(Style::Strong, text));
+            if change.alarm == Alarm::Wavers {
+                let text =
+                    "it wavers: until it is steady, further changes are news only where it becomes worse";
+                screen.indented(4, Line::from(text));
+            }
             changed(news, change, kept, &clock, &mut screen);
+        }
+        WatchEvent::Notice(Notice::Settled { change, quiet }) => {
+            let since = clock.since(change.since, news.at);
+            let state = match (change.as_it_was, direction(change)) {
+                (Some(_), _) => String::from("as before it wavered"),
+                (None, Direction::Mixed) => String::from("other than before it wavered"),
+                (None, direction) => format!("{} than before it wavered", direction_word(direction)),
+            };
+            let sides = sides(news.target.source, change);
+            let text =
+                format!(" is steady {since}, after {} more, {state}: {sides}", count(*quiet, "change"));
+            screen.wrapped(4, say(Style::Strong, text));
         }
         WatchEvent::Notice(Notice::Short(Short { from, piece, .. })) => {
             let length = duration(ns(piece.to.saturating_sub(*from)));
@@ -182,7 +203,33 @@ const MAX_NAME_BYTES: usize = 120;
 fn sides(source: LatencySource, Change { before, after, .. }: &Change) -> String {
     let (_, [_, several]) = words::source(source);
     let [old, new] = [before, after].map(mean);
-    format!("{} → {} {several} a second, {old} → {new} on average", rate(before), rate(after))
+    let ratio = shift(&before.histogram, &after.histogram).and_then(|shift| shift.mean_ratio);
+    let times = ratio.map_or_else(String::new, times);
+    format!("{} → {} {several} a second, {old} → {new} on average{times}", rate(before), rate(after))
+}
+
+/// How many times as long: ` (2.72 times)`, ` (1/2.72)`.
+fn times(ratio: f64) -> String {
+    if ratio >= 1.0 {
+        format!(" ({} times)", three_digits(ratio))
+    } else if ratio > 0.0 {
+        format!(" (1/{})", three_digits(1.0 / ratio))
+    } else {
+        String::new()
+    }
+}
+
+/// Whether a change made calls slower or faster.
+fn direction(Change { before, after, .. }: &Change) -> Direction {
+    shift(&before.histogram, &after.histogram).map_or(Direction::Mixed, |shift| shift.direction)
+}
+
+const fn direction_word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Slower => "slower",
+        Direction::Faster => "faster",
+        Direction::Mixed => "neither slower nor faster",
+    }
 }
 
 fn figures(source: LatencySource, stretch: &Stretch) -> String {
@@ -255,8 +302,9 @@ fn state(target: &TargetSummary, clock: &Clock, now: Duration, screen: &mut Scre
         screen.indented(4, Line::faint(format!("{} before these", count(not_shown, "change"))));
     }
     for change in &target.changes {
-        let text = sides(target.distribution.source, change);
-        screen.indented(4, Line::from(format!("{}  {text}", clock.time(change.since, now))));
+        let (time, sides) = (clock.time(change.since, now), sides(target.distribution.source, change));
+        let text = format!("{time}  {}: {sides}", direction_word(direction(change)));
+        screen.indented(4, Line::from(text));
     }
     if let Some(since) = target.differs_since {
         let text = format!("different {}; the next calls decide whether that lasts", clock.since(since, now));
@@ -345,6 +393,7 @@ mod tests {
             after: stretch(3600, 3620, &[(1000, 1000), (1 << 24, 1000)]),
             score: 700.0,
             as_it_was: Some((Duration::ZERO, Duration::from_secs(900))),
+            alarm: Alarm::Rings,
         }
     }
 
@@ -372,6 +421,7 @@ mod tests {
                 from: Duration::from_secs(100),
                 piece: stretch(100, 110, &[(1 << 20, 1000)]),
                 score: 1000.0,
+                quiet: false,
             }),
             Notice::Stopped(Stop { since: Duration::from_secs(3610), expected: 3000.4, open: 1 }),
             Notice::Stopped(Stop { since: Duration::from_secs(3610), expected: 100.0, open: 0 }),
@@ -385,8 +435,8 @@ mod tests {
             &news,
             &expect![[r#"
                 2026-11-21 03:59:01 UTC  ./app:handle: usual since 02:58:41: 300 calls a second, 1.00 µs on average
-                2026-11-21 03:59:01 UTC  ./app:handle changed since 03:58:41: 300 → 100 calls a second, 106 µs →
-                    8.39 ms on average
+                2026-11-21 03:59:01 UTC  ./app:handle is slower since 03:58:41: 300 → 100 calls a second, 106 µs →
+                    8.39 ms on average (79.3 times)
                     peak 1 (around 512 ns to 1.02 µs): 90.0% → 50.0% of the calls; peak 2 moved from around 1.05 ms
                     to 2.10 ms to 16.8 ms to 33.6 ms
                     as it was from 02:58:41 to 03:13:41
@@ -399,14 +449,14 @@ mod tests {
                 2026-11-21 03:59:01 UTC  ./app:handle: no calls since 03:58:51; about 100 were to be expected; none
                     is open
                 2026-11-21 03:59:01 UTC  ./app:handle: calls again since 03:58:41, after 10.0 min without any
-                2026-11-21 03:59:01 UTC  syscall:read changed since 03:58:41: 300 → 100 calls a second, 106 µs →
-                    8.39 ms on average
+                2026-11-21 03:59:01 UTC  syscall:read is slower since 03:58:41: 300 → 100 calls a second, 106 µs →
+                    8.39 ms on average (79.3 times)
                     peak 1 (around 512 ns to 1.02 µs): 90.0% → 50.0% of the calls; peak 2 moved from around 1.05 ms
                     to 2.10 ms to 16.8 ms to 33.6 ms
                     as it was from 02:58:41 to 03:13:41
                     next: wakepath latency --compare 'w/a b.before.json' w/a.after.json
-                2026-11-21 03:59:01 UTC  ./a pp:f<g>'\x1b[2J changed since 03:58:41: 300 → 100 calls a second, 106
-                    µs → 8.39 ms on average
+                2026-11-21 03:59:01 UTC  ./a pp:f<g>'\x1b[2J is slower since 03:58:41: 300 → 100 calls a second, 106
+                    µs → 8.39 ms on average (79.3 times)
                     peak 1 (around 512 ns to 1.02 µs): 90.0% → 50.0% of the calls; peak 2 moved from around 1.05 ms
                     to 2.10 ms to 16.8 ms to 33.6 ms
                     as it was from 02:58:41 to 03:13:41
@@ -414,6 +464,58 @@ mod tests {
                     next: wakepath drill './a pp:f<g>'\''\x1b[2J' -p 912 --peak 2
             "#]],
         );
+    }
+
+    #[test]
+    fn a_target_that_wavers_has_a_line_when_it_begins_and_one_when_it_ends() {
+        let target = target("disk", None);
+        let wavers = |alarm| Change { alarm, as_it_was: None, ..change() };
+        let faster = Change { before: change().after, after: change().before, ..wavers(Alarm::Rings) };
+        let mixed = Change {
+            before: stretch(0, 10, &[(1000, 1000)]),
+            after: stretch(10, 20, &[(500, 500), (1500, 500)]),
+            ..wavers(Alarm::Rings)
+        };
+        let piece = stretch(100, 110, &[(1 << 20, 1000)]);
+        let settled = |change| Notice::Settled { change: Box::new(change), quiet: 4 };
+        let notices = [
+            Notice::Changed(Box::new(wavers(Alarm::Wavers))),
+            Notice::Changed(Box::new(wavers(Alarm::Quiet))),
+            Notice::Short(Short { from: Duration::from_secs(100), piece, score: 1000.0, quiet: true }),
+            settled(wavers(Alarm::Rings)),
+            settled(change()),
+            settled(faster),
+            settled(mixed.clone()),
+            Notice::Changed(Box::new(mixed)),
+        ];
+        let host = Host::default();
+        let mut text = String::new();
+        for notice in &notices {
+            let at = Duration::from_secs(3620);
+            let what = WatchEvent::Notice(notice);
+            let news = WatchNews { host: &host, target: &target, origin_realtime_ns: Some(ORIGIN), at, what };
+            text.push_str(&watch_news(&news, None, Layout::PLAIN));
+        }
+        expect![[r#"
+            2026-11-21 03:59:01 UTC  disk is slower since 03:58:41: 300 → 100 calls a second, 106 µs → 8.39 ms
+                on average (79.3 times)
+                it wavers: until it is steady, further changes are news only where it becomes worse
+                peak 1 (around 512 ns to 1.02 µs): 90.0% → 50.0% of the calls; peak 2 moved from around 1.05 ms
+                to 2.10 ms to 16.8 ms to 33.6 ms
+            2026-11-21 03:59:01 UTC  disk is steady since 03:58:41, after 4 changes more, slower than before it
+                wavered: 300 → 100 calls a second, 106 µs → 8.39 ms on average (79.3 times)
+            2026-11-21 03:59:01 UTC  disk is steady since 03:58:41, after 4 changes more, as before it wavered:
+                300 → 100 calls a second, 106 µs → 8.39 ms on average (79.3 times)
+            2026-11-21 03:59:01 UTC  disk is steady since 03:58:41, after 4 changes more, faster than before it
+                wavered: 100 → 300 calls a second, 8.39 ms → 106 µs on average (1/79.3)
+            2026-11-21 03:59:01 UTC  disk is steady since 03:58:41, after 4 changes more, other than before it
+                wavered: 100 → 100 calls a second, 1.00 µs → 1.00 µs on average (1.00 times)
+            2026-11-21 03:59:01 UTC  disk changed since 03:58:41: 100 → 100 calls a second, 1.00 µs → 1.00 µs on
+                average (1.00 times)
+                the peak around 512 ns to 1.02 µs is gone, which had 100% of the calls; peak 1 is new, around
+                256 ns to 511 ns: 50.0% of the calls; peak 2 is new, around 1.02 µs to 2.05 µs: 50.0% of the
+                calls
+        "#]].assert_eq(&text);
     }
 
     #[test]
@@ -510,7 +612,7 @@ mod tests {
 
             ./app:handle: 3 changes, 2 short disturbances, 1 stop
                 2 changes before these
-                03:58:41  300 → 100 calls a second, 106 µs → 8.39 ms on average
+                03:58:41  slower: 300 → 100 calls a second, 106 µs → 8.39 ms on average (79.3 times)
                 different since 03:58:51; the next calls decide whether that lasts
                 since the last change:
             ./app:handle: 2,000 calls in 20.0 s, 16.8 s in all, 8.39 ms on average
