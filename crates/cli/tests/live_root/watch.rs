@@ -135,6 +135,7 @@ fn a_function_that_becomes_slow_and_normal_again_is_noticed_and_no_other_target(
     let changed = watch.next("changed", handle);
     is_near(&changed, truth);
     assert!(changed["as_it_was"].is_null(), "{changed}");
+    assert_eq!((&changed["direction"], &changed["alarm"]), (&"slower".into(), &"rings".into()), "{changed}");
     let mean = |of: &Value| number(&of["sum"]) / number(&of["count"]);
     assert!(mean(&changed["before"]) < 1_000_000 && mean(&changed["after"]) > 1_900_000, "{changed}");
     let [before, after] = ["before", "after"].map(|side| changed["kept"][side].as_str().expect("a file"));
@@ -146,6 +147,7 @@ fn a_function_that_becomes_slow_and_normal_again_is_noticed_and_no_other_target(
     let truth = watched.becomes('u');
     let back = watch.next("changed", handle);
     is_near(&back, truth);
+    assert_eq!((&back["direction"], &back["alarm"]), (&"faster".into(), &"rings".into()), "{back}");
     // The calls were like this from the beginning until they became slow.
     assert_eq!(back["as_it_was"]["to_ns"], changed["from_ns"], "{back}");
 
@@ -171,7 +173,15 @@ fn a_function_that_becomes_slow_and_normal_again_is_noticed_and_no_other_target(
     let (said, complained) = texts(&beside.wait_with_output().expect("wakepath"));
     // Lines are wrapped anywhere.
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("./watched:handle changed since "), "{said}{complained}");
+    assert!(said.contains("./watched:handle is slower since "), "{said}{complained}");
+    assert!(said.contains("./watched:handle is faster since "), "{said}");
+    // A change has the same second in its line and in the summary.
+    let (lines, summary) = said.split_once(" watched for ").expect("a summary");
+    for verb in ["slower", "faster"] {
+        let line = lines.split_once(&format!(" is {verb} since ")).expect("a line").1;
+        let second = line.split(": ").next().expect("its second");
+        assert!(summary.contains(&format!(" {second} {verb}: ")), "{second}: {summary}");
+    }
     assert!(said.contains(&format!("next: wakepath drill ./watched:handle -p {pid} --peak ")), "{said}");
     assert!(!said.contains("--compare") && said.contains("as it was from "), "{said}");
     assert!(said.contains("; 1 is open") && said.contains("watched for "), "{said}");
