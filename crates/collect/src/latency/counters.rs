@@ -95,7 +95,7 @@ impl<'obj> Counters<'obj> {
         if sees_all_processes() {
             rodata.left_out = std::process::id();
         }
-        open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?.held_back = true.into();
+        open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?.held_back = true;
         let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         // Functions have their targets' numbers.
         rodata.function_targets =
@@ -190,7 +190,7 @@ impl<'obj> Counters<'obj> {
             }
         }
         let bss = self.skeleton.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
-        bss.held_back = false.into();
+        bss.held_back = false;
         Ok(())
     }
 
