@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* All processes count, without those of `left_out`, which count where they are followed. */
+/* All processes count, except `left_out`, which counts where it is followed. */
 __weak const volatile bool everyone = false;
 /* Not yet: user space clears this once all probes are attached, each of which takes it tens of milliseconds. */
 bool held_back __weak = false;

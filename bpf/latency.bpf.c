@@ -128,13 +128,13 @@ static __always_inline void ends(__u64 what, __u32 target, struct task_struct *t
 	bpf_map_delete_elem(&begun, &key);
 }
 
-/* Whether the current call is one of a 32-bit program. */
+/* Whether a 32-bit program makes the current call. */
 static __always_inline bool calls_32_bit(void)
 {
 	return is_32_bit(bpf_get_current_task_btf());
 }
 
-/* The target of a system call, plus one; 0: none. The arguments' registers keep their values until its exit. */
+/* A system call's target, plus 1; 0: none. The arguments' registers keep their values until its exit. */
 static __always_inline __u16 target_of(const struct pt_regs *regs, long id)
 {
 	if (id < 0 || id >= WP_CALLS)

@@ -34,11 +34,11 @@ pub fn slowest_by_time(peaks: &[Peak], sums: &Sums) -> usize {
     slow.map_or(peaks.len(), |index| index + 2)
 }
 
-/// Each bucket's time, in the histogram's unit, estimated so that all of them together are the exact sum.
+/// Each bucket's time, in the histogram's unit: an estimate with the exact sum.
 ///
 /// A bucket's calls took between its smallest and its largest latency each. The estimate takes the same place between
-/// them in every bucket, the one that makes the exact sum. So no estimate leaves what counts and sum allow; without the
-/// sum, the middle of each bucket would say up to half as much again as all calls took.
+/// these in every bucket, such as makes the exact sum. So it stays within the bounds by counts and sum; the middles alone
+/// may add up to half as much again.
 pub fn estimated_times(histogram: &Histogram) -> [f64; BUCKETS] {
     let ends = |end: fn(usize) -> u64| -> [f64; BUCKETS] {
         std::array::from_fn(|bucket| histogram.counts()[bucket] as f64 * end(bucket) as f64)
@@ -51,7 +51,7 @@ pub fn estimated_times(histogram: &Histogram) -> [f64; BUCKETS] {
     let place = if place.is_nan() { 0.0 } else { place };
     let mut times: [f64; BUCKETS] =
         std::array::from_fn(|bucket| least[bucket] + place * (most[bucket] - least[bucket]));
-    // Counters that were read while calls ended may have a call without its latency, or the other way round.
+    // Counters read while calls end may have a call without its latency, or the other way round.
     let all: f64 = times.iter().sum();
     if all > 0.0 {
         times.iter_mut().for_each(|time| *time = *time * sum / all);
@@ -119,7 +119,7 @@ mod tests {
                 assert!(least * 0.999_999 <= *time && *time <= most * 1.000_001, "{latencies:?} {bucket}");
             }
         }
-        // One bucket has nearly all of the time: its part is known well, though its middle is 96 ms.
+        // The slow bucket has nearly all time: its part is known well, though its middle is 96 ms.
         let (_, times) = estimated(&[(1_030, 5_000), (70_000_000, 900)]);
         assert!((times[26] - 63e9).abs() < 0.01e9, "{}", times[26]);
     }

@@ -2,7 +2,7 @@
 //!
 //! - [`Histogram`]: exact counts in buckets by factors of two (OSprof; Traeger 2008, chapter 2).
 //! - [`peaks`]: the humps that a person sees in a histogram on log scales (section 3.2).
-//! - [`percentiles`]: with the ranks that chance leaves open.
+//! - [`percentiles`], with their rank intervals.
 //! - [`Measure`]: the distance between two profiles (chapter 9), with an [`evaluation`] of each measure's errors.
 //! - [`watch`]: whether a distribution changes while it is counted.
 //!

@@ -1,10 +1,11 @@
 //! Percentiles, each with two errors: the width of its bucket, and chance.
 //!
-//! A histogram holds no latency, only its bucket: a percentile of the counted calls lies in a bucket that is known
-//! exactly. Another run, with other calls under the same conditions, would give another one. If calls are independent,
-//! the number of calls below a percentile of *all possible* calls has a binomial distribution, whatever their
-//! latencies are. So two ranks among the counted calls enclose it with a known probability (David and Nagaraja, Order
-//! Statistics, section 7.1), here at least 95%: in at most 1 of 40 runs it lies below, and in at most 1 of 40 above.
+//! A histogram holds buckets in place of latencies: the counted calls' percentile lies in a known bucket. A second run
+//! under the same conditions would have other calls. If calls are independent, the number below the percentile for
+//! *all possible* calls has a binomial distribution, whatever their latencies are. So two ranks among the counted calls
+//! enclose this percentile with a known probability (David and Nagaraja, Order
+//! Statistics, section 7.1), here at least 95%: it lies below
+//! in at most 1 in 40 runs, and above in at most 1 in 40.
 
 use crate::histogram::{BUCKETS, Histogram};
 
@@ -14,7 +15,7 @@ const ASKED: [u16; 4] = [500, 900, 990, 999];
 /// The calls from which on the last percentile, 99.9%, is given.
 const MIN_CALLS_OF_LAST: u64 = 10_000;
 
-/// The probability on each side of a rank interval.
+/// The probability on each side beyond a rank interval.
 const OUTSIDE: f64 = 0.025;
 
 /// The standard deviations beyond which a normal distribution has [`OUTSIDE`].
@@ -24,26 +25,26 @@ const DEVIATIONS: f64 = 1.959_963_984_540_054;
 /// less than two off.
 const MAX_EXACT_VARIANCE: f64 = 10_000.0;
 
-/// Weights beside the largest weight 1 that no longer matter.
+/// Weights below this, beside the largest weight 1, no longer matter.
 const NEGLIGIBLE: f64 = 1e-20;
 
-/// A percentile of a histogram's calls.
+/// A histogram's percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentile {
-    /// The part of the calls at or below it, per mille: 990 for the 99th percentile.
+    /// The calls at or below it, per mille: 990 for the 99th percentile.
     pub per_mille: u16,
     /// Its place among the counted calls, from 1 for the fastest.
     pub rank: u64,
-    /// The bucket that holds it.
+    /// Its bucket.
     pub bucket: usize,
-    /// The ranks that enclose the percentile of all possible calls with a probability of 95% or more; both are ranks
-    /// of counted calls.
+    /// The first rank; up to `to_rank` they enclose the percentile for all possible calls with at least 95% probability.
+    /// Both are counted calls' ranks.
     pub from_rank: u64,
-    /// The last of these ranks.
+    /// The last rank.
     pub to_rank: u64,
-    /// The buckets that hold these ranks.
+    /// The first rank's bucket.
     pub from_bucket: usize,
-    /// The last of these buckets.
+    /// The last rank's bucket.
     pub to_bucket: usize,
 }
 
@@ -64,7 +65,7 @@ fn percentile(counts: &[u64; BUCKETS], calls: u64, per_mille: u16) -> Option<Per
     Some(Percentile { per_mille, rank, bucket, from_rank, to_rank, from_bucket, to_bucket })
 }
 
-/// The bucket of the call with this rank; the last one for a rank behind all calls.
+/// The bucket for a rank; the last bucket for a rank behind all calls.
 fn bucket_of_rank(counts: &[u64; BUCKETS], rank: u64) -> usize {
     let mut below = 0;
     let holds = |&count: &u64| {
@@ -74,8 +75,8 @@ fn bucket_of_rank(counts: &[u64; BUCKETS], rank: u64) -> usize {
     counts.iter().position(holds).unwrap_or(BUCKETS - 1)
 }
 
-/// The ranks, from 1 on, among `calls` that enclose the latency below which `part` of all possible calls lie; `None` if
-/// they are too few.
+/// The ranks among `calls`, from 1 on, around the latency below which this `part` lies in the long run; `None` for too
+/// few calls.
 fn rank_interval(calls: u64, part: f64) -> Option<(u64, u64)> {
     let variance = calls as f64 * part * (1.0 - part);
     let (from, to) =
@@ -83,8 +84,7 @@ fn rank_interval(calls: u64, part: f64) -> Option<(u64, u64)> {
     (from >= 1 && to <= calls).then_some((from, to))
 }
 
-/// The largest rank `from` that more calls than [`OUTSIDE`] allows do not reach, and the smallest rank `to` likewise:
-/// P(B < from) ≤ 2.5% and P(B ≥ to) ≤ 2.5% for a binomial B. 0 and `calls` + 1 are no ranks.
+/// The largest rank `from` and the smallest rank `to` within [`OUTSIDE`]: P(B < from) ≤ 2.5% and P(B ≥ to) ≤ 2.5% for a binomial B. 0 and `calls` + 1 are no ranks.
 fn exact_ranks(calls: u64, part: f64) -> (u64, u64) {
     let mode = ((calls as f64 + 1.0) * part) as u64;
     let mode = mode.min(calls);
@@ -105,7 +105,7 @@ fn exact_ranks(calls: u64, part: f64) -> (u64, u64) {
         below.push(weight);
     }
     let allowed = (1.0 + above.iter().sum::<f64>() + below.iter().sum::<f64>()) * OUTSIDE;
-    // The number of weights, from the far end, that stay within what is allowed.
+    // The number of weights, from the far end, within the allowed sum.
     let within = |outwards: &[f64]| {
         let mut sum = 0.0;
         let inwards = outwards.iter().rev().chain([&1.0]);
@@ -141,7 +141,7 @@ mod tests {
         Histogram::from_counters(Unit::Nanoseconds, counts, 0)
     }
 
-    /// P(B ≤ k), as a library of statistics has it.
+    /// P(B ≤ k), by a library for statistics.
     fn at_most(k: i64, calls: u64, part: f64) -> f64 {
         let binomial = Binomial::new(part, calls).expect("a probability");
         u64::try_from(k).map_or(0.0, |k| binomial.cdf(k))
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn too_few_calls_have_no_percentile() {
         for (part, least) in [(0.5, 6), (0.9, 36), (0.99, 368), (0.999_f64, 3688)] {
-            // All calls below: 1 of 40 at least for one call fewer.
+            // The probability with all calls below.
             assert!(part.powi(least) <= OUTSIDE && part.powi(least - 1) > OUTSIDE, "{part}");
             assert_eq!(rank_interval(least as u64 - 1, part), None, "{part}");
             assert!(rank_interval(least as u64, part).is_some(), "{part}");
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_percentile_is_in_its_ranks_bucket_and_chance_reaches_into_others() {
-        // 990 of 1000 calls are fast: the 99th percentile is the slowest fast call, and by chance a slow one.
+        // 990 in 1000 calls are fast: the 99th percentile is the slowest fast call, and by chance a slow call.
         let found = percentiles(&histogram(&[(9, 500), (17, 490), (1 << 20, 10)]));
         let [median, p90, p99] = found[..] else { panic!("{found:?}") };
         assert_eq!((median.rank, median.bucket), (500, 3));
@@ -221,12 +221,12 @@ mod tests {
             (p99.per_mille, p99.rank, p99.bucket, p99.from_bucket, p99.to_bucket),
             (990, 990, 4, 4, 20)
         );
-        // A rank is rounded up: more than half of five are three.
+        // A rank is rounded up: half of seven are four.
         let seven = percentiles(&histogram(&[(9, 3), (17, 4)]))[0];
         assert_eq!((seven.rank, seven.bucket, seven.from_bucket, seven.to_bucket), (4, 4, 3, 4));
     }
 
-    /// Numbers that look random (SplitMix64, Steele, Lea and Flood 2014).
+    /// Seemingly random numbers (SplitMix64, Steele, Lea and Flood 2014).
     fn random(state: &mut u64) -> f64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = *state;
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_true_percentile_in_nineteen_of_twenty_runs() {
-        // Latencies 2^(20 × u): the true percentiles are known, and buckets are twentieths of the calls.
+        // Latencies 2^(20 × u): the true percentiles are known, and each bucket has a twentieth.
         const RUNS: u64 = 2_000;
         for (index, part, calls) in [(0, 0.5, 200), (1, 0.9, 200), (2, 0.99, 1_000)] {
             let truth = 20.0 * part;

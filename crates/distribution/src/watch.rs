@@ -24,20 +24,19 @@
 //!
 //! **The condition may have returned.** A changed condition is held against earlier references too.
 //!
-//! **One cause is one alarm.** A disk that becomes slow also wavers: its distribution changes many times until it is
-//! steady again. The first change is an alarm and begins an *episode*, which ends when [`STEADY_PIECES`] pieces in a row are
+//! **A cause is a single alarm.** A slow disk also wavers: its distribution changes many times until it is steady again. The first change is an alarm and begins an *episode*, which ends when [`STEADY_PIECES`] pieces in a row are
 //! like the reference, and the last change is as long ago as the episode's changes lasted. Further changes in an episode
 //! are alarms where they say more than the first:
 //!
 //! | a further change | meaning |
 //! |---|---|
 //! | to a mean of at least [`WORSE`] times the largest so far | an alarm: it became worse |
-//! | the first one back to the condition before the episode | an alarm: it was as before |
-//! | the first other one | an alarm, which says that the target *wavers* |
+//! | back to the condition before the episode, for the first time | an alarm: it was as before |
+//! | any other, for the first time | an alarm: the target *wavers* |
 //! | all others, and short disturbances | *quiet*: counted, no alarm |
 //!
-//! If there were quiet changes, the episode's end is news, with the condition before the episode and the one now: the
-//! last alarm may be about a third one.
+//! If there were quiet changes, the episode's end is news, with the condition before the episode and the present
+//! condition: the last alarm may be about a third.
 //!
 //! **A stop changes no distribution.** Calls have stopped where a time without calls should have had
 //! [`MIN_EXPECTED_CALLS`] by the reference's rate, and is longer than the pauses in the reference's time. Some targets
@@ -65,7 +64,7 @@ pub const MAX_DIFFERING_PIECES: u32 = 3;
 /// The calls that the reference's rate predicts for a time without any, before it is a stop. Where calls come
 /// independently, chance does this once in e^100 times.
 pub const MIN_EXPECTED_CALLS: f64 = 100.0;
-/// The number of like pieces in a row that end an episode.
+/// An episode ends with this number of like pieces in a row.
 pub const STEADY_PIECES: u32 = 8;
 /// How much larger the mean becomes where a further change in an episode is an alarm: as much as a bucket is wide.
 pub const WORSE: f64 = 2.0;
@@ -112,9 +111,9 @@ pub enum Notice {
     Changed(Box<Change>),
     /// An episode with quiet changes is over: the change from the condition before it to the present one.
     Settled {
-        /// That change; both conditions may be alike.
+        /// This change; both conditions may be alike.
         change: Box<Change>,
-        /// The number of quiet changes.
+        /// The quiet changes.
         quiet: u64,
     },
     /// The latencies were different for one or two pieces.
@@ -133,7 +132,7 @@ pub enum Notice {
 /// Whether a change is worth a person's attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alarm {
-    /// The first change in an episode, or one that says more than the first.
+    /// The first change in an episode, or a further change with news.
     Rings,
     /// The last alarm in an episode, unless it becomes worse: from here on changes are quiet.
     Wavers,
@@ -202,22 +201,22 @@ struct Candidate {
     score: f64,
 }
 
-/// The changes that are taken for one cause's.
+/// Changes with a common cause.
 #[derive(Debug, Clone)]
 struct Episode {
     /// The reference before its first change.
     before: Stretch,
-    /// The beginning of its first change.
+    /// When its first change began.
     first: Duration,
-    /// The beginning of its last change.
+    /// When its last change began.
     last: Duration,
-    /// The number of pieces like the reference in a row.
+    /// Pieces in a row like the reference.
     alike: u32,
-    /// The largest mean of an alarm's calls.
+    /// The largest mean at an alarm.
     worst: f64,
     /// Whether a change back to `before` was an alarm.
     returned: bool,
-    /// Whether an alarm said that the target wavers.
+    /// Whether there was an alarm for wavering.
     wavers: bool,
     quiet: u64,
 }
@@ -388,8 +387,8 @@ impl ChangeDetector {
         Ok(if std::mem::replace(&mut episode.wavers, true) { Alarm::Quiet } else { Alarm::Wavers })
     }
 
-    /// Takes note of a piece like the reference, up to now; `disturbed` by other pieces right before. Ends an episode
-    /// that was steady for long enough.
+    /// Counts a piece like the reference, up to now; `disturbed` by other pieces right before. Ends an episode after a
+    /// steady time.
     fn settle(&mut self, now: Duration, disturbed: bool) -> Result<Option<Notice>, MismatchError> {
         let (Some(reference), Some(episode)) = (&self.reference, &mut self.episode) else { return Ok(None) };
         episode.alike = if disturbed { 1 } else { episode.alike + 1 };

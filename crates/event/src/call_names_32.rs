@@ -1,21 +1,20 @@
-//! The system calls of 32-bit programs on x86, by the names of the 64-bit calls that do the same (the kernel's
-//! `syscall_32.tbl`).
+//! 32-bit programs' system calls on x86, by the equal 64-bit calls' names (the kernel's `syscall_32.tbl`).
 //!
-//! They have numbers of their own up to 423, and several numbers for a call: with 16-bit and 32-bit ids, with 32-bit
-//! and 64-bit offsets or times. Old libraries make calls on sockets and of System V IPC through one call each, whose
-//! first argument says which.
+//! Up to 423 their numbers are different, and a call has several: with 16-bit and 32-bit ids, with 32-bit and 64-bit
+//! offsets or times. Old libraries make socket calls through `socketcall` and System V IPC calls through `ipc`, with the
+//! call's number as first argument.
 
 use crate::Call;
 
 impl Call {
-    /// Above all numbers of 32-bit calls that are named by [`Call::from_32_bit`].
+    /// Above all numbers named by [`Call::from_32_bit`].
     pub const COUNT_32_BIT: u32 = Self::COUNT;
-    /// The 32-bit number of the call that makes calls on sockets.
+    /// The 32-bit number for `socketcall`.
     pub const SOCKETCALL_32_BIT: u32 = 102;
-    /// The 32-bit number of the call that makes calls of System V IPC.
+    /// The 32-bit number for `ipc`.
     pub const IPC_32_BIT: u32 = 117;
 
-    /// The 64-bit number of the call that a 32-bit program makes by this number; `None` where there is no such call.
+    /// The 64-bit number for a 32-bit program's number; `None` where there is no such call.
     pub fn from_32_bit(number: u32) -> Option<u32> {
         if number >= SAME_FROM {
             return Self::name(number).map(|_| number);
@@ -23,13 +22,12 @@ impl Call {
         named(NAMES, number)
     }
 
-    /// The 64-bit number of a call on sockets that a 32-bit program makes through `socketcall`.
+    /// The 64-bit number for a call through `socketcall`.
     pub fn from_socketcall(first_argument: u32) -> Option<u32> {
         named(SOCKET_CALLS, first_argument)
     }
 
-    /// The 64-bit number of a call that a 32-bit program makes through `ipc`. The upper half of the argument is a
-    /// version.
+    /// The 64-bit number for a call through `ipc`. The argument's upper half is a version.
     pub fn from_ipc(first_argument: u32) -> Option<u32> {
         named(IPC_CALLS, first_argument & 0xffff)
     }
@@ -186,7 +184,7 @@ mod tests {
         });
     }
 
-    /// The kernel's own header, where it is installed: each call with a name that both tables have.
+    /// The kernel's own header, where it is installed: each call named in both tables.
     #[test]
     fn numbers_are_those_of_the_kernels_header() {
         let header = "/usr/include/x86_64-linux-gnu/asm/unistd_32.h";
@@ -206,7 +204,7 @@ mod tests {
                 assert_eq!(Call::from_32_bit(number), Some(known), "{line}");
                 same += 1;
             } else if let Some(found) = name(number) {
-                // Another form of the call, or an older one.
+                // Another form, or an older form.
                 let forms = |name: &str| {
                     [
                         name.to_owned(),

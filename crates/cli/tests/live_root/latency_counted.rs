@@ -1,4 +1,4 @@
-//! Whose latencies `wakepath latency` counts, and for how long, compared with programs that know.
+//! The processes that `wakepath latency` counts, and for how long, compared with programs that know.
 
 use std::process::{Command, Stdio};
 

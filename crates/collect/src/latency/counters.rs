@@ -43,7 +43,7 @@ pub(super) struct Counters<'obj> {
 const SOCKET_CALLS: usize = MAX_CALLS;
 const IPC_CALLS: usize = SOCKET_CALLS + 32;
 
-/// The places of a system call in the table of 32-bit programs, `target_of_call_32`.
+/// A system call's places in the 32-bit programs' table, `target_of_call_32`.
 fn numbers_32_bit(call: u32) -> impl Iterator<Item = usize> {
     let direct = (0..Call::COUNT_32_BIT).filter(move |number| Call::from_32_bit(*number) == Some(call));
     let through = |first: usize, named: fn(u32) -> Option<u32>| {
@@ -174,7 +174,7 @@ impl<'obj> Counters<'obj> {
 
     /// Attaches all programs: from now on latencies are counted.
     pub(super) fn attach(&mut self, options: &LatencyOptions) -> Result<(), Error> {
-        // First those that are attached one by one, since requests of disks count from their programs' attaching.
+        // First the slow probes, since disk requests count from their programs' attaching.
         for (index, target) in options.targets.iter().enumerate() {
             if let Counted::Function(probe) = target {
                 self.links.extend(probes::attach(self.skeleton.object(), index, probe, None)?);

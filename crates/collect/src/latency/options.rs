@@ -8,9 +8,9 @@ use wakepath_functions::Probe;
 
 use crate::kernel_probes::KernelFunction;
 
-/// The most targets at once that are no system calls: `MAX_FUNCTIONS` of `bpf/function.bpf.h`, less calibration's.
+/// The most targets at once besides system calls: `MAX_FUNCTIONS` in `bpf/function.bpf.h`, less calibration's.
 pub const MAX_TARGETS: usize = 63;
-/// System calls have numbers below this: `WP_CALLS` of `bpf/latency.h`.
+/// System calls have numbers below this: `WP_CALLS` in `bpf/latency.h`.
 pub const MAX_CALLS: usize = 512;
 /// The most disk targets: `WP_DISK_TARGETS`.
 pub const MAX_DISKS: usize = 4;
@@ -37,7 +37,7 @@ pub enum Counted {
 /// The options for counting.
 #[derive(Debug, Clone, Default)]
 pub struct LatencyOptions {
-    /// The targets: at most [`MAX_TARGETS`], and behind them any number of system calls.
+    /// The targets: at most [`MAX_TARGETS`], and system calls behind them.
     pub targets: Vec<Counted>,
     /// Count cycles of the time-stamp counter instead of nanoseconds.
     pub in_cycles: bool,

@@ -204,7 +204,7 @@ fn the_latest_of_several_like_conditions_is_named() {
 }
 
 #[test]
-fn one_cause_is_one_alarm_while_it_wavers() {
+fn a_cause_is_a_single_alarm_while_it_wavers() {
     let twelve = |letter: &str| letter.repeat(12);
     // It becomes slow, and is as before: both are news. Then it wavers, which is news once.
     check(
@@ -219,7 +219,7 @@ fn one_cause_is_one_alarm_while_it_wavers() {
             "24: (changed) since 22, as from 18 to 20",
         ],
     );
-    // Ten pieces alike end it, with the condition before and the one now; the next change is an alarm again.
+    // Ten pieces alike end it, with the conditions before and now; the next change is an alarm again.
     let settled = |last: &str| news(&format!("{}ccaaccaa{last}", twelve("a")))[4..].to_vec();
     assert_eq!(
         settled(&format!("{}cc", "a".repeat(8))),
@@ -238,7 +238,7 @@ fn one_cause_is_one_alarm_while_it_wavers() {
             "32: changed since 30, as from 18 to 20",
         ]
     );
-    // Nine are not enough, nor are ten with another one among them.
+    // Nine are not enough, nor are ten with a disturbance.
     assert_eq!(settled(&"a".repeat(7)).len(), 1);
     assert_eq!(settled(&format!("aaaac{}", "a".repeat(7)))[1..], ["26: (short 24 to 25)"]);
     assert_eq!(
@@ -286,7 +286,7 @@ fn what_becomes_worse_while_it_wavers_is_an_alarm() {
             "28: (changed) since 26",
         ]
     );
-    // From a slow condition to one that is less slow, and back.
+    // From a slow condition to a less slow condition, and back.
     check(
         &format!("{}eecceecc", "a".repeat(12)),
         &[

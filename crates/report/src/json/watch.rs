@@ -40,7 +40,7 @@ struct WatchJson {
     mean_ratio: Option<f64>,
     /// Whether a change or a disturbance is worth attention.
     alarm: Option<&'static str>,
-    /// The number of quiet changes before a target was steady again.
+    /// The quiet changes before a target was steady again.
     quiet: Option<u64>,
     before: Option<StretchJson>,
     after: Option<StretchJson>,

@@ -60,7 +60,7 @@ pub(super) fn distributions(
     }
 }
 
-/// All targets; of a pattern's many, those for which something was counted, with most time first.
+/// All targets; if they are many, only non-empty targets, most time first.
 fn shown_targets<'a>(targets: &'a [Distribution], screen: &mut Screen) -> Vec<&'a Distribution> {
     let mut shown: Vec<_> = targets.iter().collect();
     if targets.len() > MAX_IN_ORDER {
@@ -161,7 +161,7 @@ fn range(bucket: usize, unit: Unit) -> String {
     range_over(bucket, bucket, unit)
 }
 
-/// The latencies from a bucket to another one.
+/// The latencies from a bucket to another.
 fn range_over(first: usize, last: usize, unit: Unit) -> String {
     let [from, to] = [*bounds(first).start(), *bounds(last).end()].map(|bound| amount(bound, unit));
     let from = match (from.split_once(' '), to.split_once(' ')) {

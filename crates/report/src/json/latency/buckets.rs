@@ -20,7 +20,7 @@ pub(in crate::json) struct PeakJson {
     count: u64,
 }
 
-/// A percentile of the counted calls, with its bucket, and the ranks and latencies that chance leaves open.
+/// A percentile, with its bucket, and its rank interval with the latencies.
 #[derive(Serialize)]
 pub(in crate::json) struct PercentileJson {
     per_mille: u16,

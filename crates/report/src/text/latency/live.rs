@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_targets_those_with_calls_are_shown_by_their_time() {
+    fn many_targets_are_shown_by_their_time_if_they_have_calls() {
         let calls = |name: &str, counts: &[(usize, u64)]| distribution(name, LatencySource::Calls, counts);
         let mut targets = vec![calls("syscall:read", &[(9, 3)]), calls("syscall:write", &[(9, 4)])];
         targets.extend((2..16).map(|n| calls(&format!("syscall:{n}"), &[])));

@@ -13,7 +13,7 @@ pub(super) fn line(histogram: &Histogram, screen: &mut Screen) {
     }
 }
 
-/// `p99 1.05 to 2.10 ms`; the buckets that chance leaves open stand behind it where they are more.
+/// `p99 1.05 to 2.10 ms`; the rank interval's buckets stand behind it where they are more.
 fn words(found: &Percentile, unit: Unit) -> String {
     let percent = percent(found.per_mille);
     let held = range_over(found.bucket, found.bucket, unit);
