@@ -31,7 +31,7 @@
 //! | a further change | meaning |
 //! |---|---|
 //! | to a mean of at least [`WORSE`] times the largest so far | an alarm: it became worse |
-//! | back to the condition before the episode, for the first time | an alarm: it was as before |
+//! | back to the condition before the episode, until it wavers | an alarm: it was as before |
 //! | any other, for the first time | an alarm: the target *wavers* |
 //! | all others, and short disturbances | *quiet*: counted, no alarm |
 //!
@@ -214,8 +214,6 @@ struct Episode {
     alike: u32,
     /// The largest mean at an alarm.
     worst: f64,
-    /// Whether a change back to `before` was an alarm.
-    returned: bool,
     /// Whether there was an alarm for wavering.
     wavers: bool,
     quiet: u64,
@@ -368,7 +366,6 @@ impl ChangeDetector {
                 last: since,
                 alike: 0,
                 worst,
-                returned: false,
                 wavers: false,
                 quiet: 0,
             });
@@ -379,8 +376,7 @@ impl ChangeDetector {
             episode.worst = worst;
             return Ok(Alarm::Rings);
         }
-        if !episode.returned && !episode.wavers && distance(&episode.before, after)? <= DEFAULT_THRESHOLD {
-            episode.returned = true;
+        if !episode.wavers && distance(&episode.before, after)? <= DEFAULT_THRESHOLD {
             return Ok(Alarm::Rings);
         }
         episode.quiet += 1;

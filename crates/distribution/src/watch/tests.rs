@@ -300,6 +300,36 @@ fn what_becomes_worse_while_it_wavers_is_an_alarm() {
 }
 
 #[test]
+fn what_is_worse_and_gone_again_is_an_alarm_both_times() {
+    check(
+        &format!("{}ccaaeeaacc", "a".repeat(12)),
+        &[
+            "1: usual since 0",
+            "14: changed since 12",
+            "16: changed since 14, as from 0 to 12",
+            "18: changed since 16",
+            "20: changed since 18, as from 14 to 16",
+            "22: wavers since 20, as from 12 to 14",
+        ],
+    );
+}
+
+#[test]
+fn pieces_before_the_last_change_do_not_count_as_steady() {
+    let found = |steady: usize| news(&format!("{}eeeeeecc{}", "a".repeat(12), "c".repeat(steady)));
+    assert_eq!(found(7).last().map(String::as_str), Some("20: wavers since 18"));
+    assert_eq!(found(8).last().map(String::as_str), Some("28: settled since 18 after 1, other than 0 to 12"));
+}
+
+#[test]
+fn a_disturbance_before_it_wavers_is_news() {
+    check(
+        &format!("{}ccccacc", "a".repeat(12)),
+        &["1: usual since 0", "14: changed since 12", "18: short 16 to 17"],
+    );
+}
+
+#[test]
 fn disturbances_while_it_wavers_are_quiet() {
     let found = news(&format!("{}caccaaccaaacaa", "a".repeat(12)));
     assert_eq!(
