@@ -1,11 +1,13 @@
 //! A session that measures the functions below a function of a process, level by level: `bpf/drill.bpf.c` (T08
 //! chapter 3).
 
+mod callers;
 mod hand_over;
 mod kernel;
 mod python;
 mod record;
 mod stubs;
+mod watched;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +15,7 @@ use std::ffi::OsString;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, UprobeMultiOpts, UprobeOpts,
 };
 use wakepath_caller::Caller;
-use wakepath_functions::{Operand, Probe, Return, Runtime};
+use wakepath_functions::{Probe, Return, Runtime};
 use wakepath_inject::{Frame, Unwinder};
 use wakepath_process::Process;
 
@@ -348,44 +350,6 @@ impl<'obj> Drill<'obj> {
         self.groups.iter().any(|(numbers, _)| numbers.contains(&function))
     }
 
-    /// Watches where indirect calls go: each site's number, its file and offset, and the place of the address.
-    ///
-    /// # Errors
-    /// When the kernel refuses a probe there.
-    pub fn watch(&mut self, sites: &[(u32, PathBuf, u64, Operand)]) -> Result<(), Error> {
-        let mut places: BTreeMap<&Path, Vec<(u32, u64)>> = BTreeMap::new();
-        for (number, file, offset, operand) in sites {
-            let maps = &self.skeleton.maps;
-            maps.operands
-                .update(&number.to_ne_bytes(), &operand_bytes(operand), MapFlags::ANY)
-                .map_err(load_error)?;
-            places.entry(file).or_default().push((*number, *offset));
-        }
-        let mut links = Vec::new();
-        for (file, places) in places {
-            links.extend(self.attach(("drill_target", "drill_target_one"), false, file, &places)?);
-        }
-        self.watched.push((sites.iter().map(|(number, ..)| *number).collect(), links));
-        Ok(())
-    }
-
-    /// Stops watching indirect calls.
-    pub fn watch_no_more(&mut self) {
-        self.watched.clear();
-        self.watch_kernel_no_more();
-    }
-
-    /// The watched indirect calls' targets so far: the site's number, the address in the process, and the number of
-    /// calls.
-    pub fn targets(&self) -> Vec<(u32, u64, u64)> {
-        let map = &self.skeleton.maps.targets;
-        let of_key = |key: Vec<u8>| {
-            let times = map.lookup(&key, MapFlags::ANY).ok()??;
-            Some((word(&key, 0) as u32, word(&key, 8), word(&times, 0)))
-        };
-        map.keys().filter_map(of_key).collect()
-    }
-
     /// A function's hits at its entry probe so far; functions with high numbers share a place.
     pub fn hits(&self, function: u32) -> u64 {
         let place = function.min(MAX_HITS - 1).to_ne_bytes();
@@ -403,31 +367,6 @@ impl<'obj> Drill<'obj> {
     /// Adds this time to the time at most.
     pub const fn add_time(&mut self, more: Duration) {
         self.watch.add_time(more);
-    }
-
-    /// From now on, the calls of f0 that count are those whose return a probe behind the call shows: [`Drill::learn_callers`].
-    pub fn follow_callers(&mut self) -> Result<(), Error> {
-        self.set(|bss| bss.by_callers = 1)
-    }
-
-    /// Puts probes behind the calls of f0 that came since the last time. Returns whether there were new places.
-    ///
-    /// # Errors
-    /// When the kernel's memory is not readable.
-    pub fn learn_callers(&mut self) -> Result<bool, Error> {
-        let mut callers = std::mem::take(&mut self.callers);
-        let learned = callers.learn(&self.skeleton.maps.callers_seen, |place| {
-            let names = ("drill_returned", "drill_returned_one");
-            let mut links = self.attach(names, false, &place.file, &[(0, place.offset)])?;
-            links.pop().ok_or(Error::Skeleton("drill_returned"))
-        });
-        self.callers = callers;
-        learned
-    }
-
-    /// The calls of f0 whose return no probe showed, since the place behind the call was new or can have none.
-    pub fn unseen(&self) -> u64 {
-        self.skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.unseen)
     }
 
     /// Counts the calls of f0 from now on, and measures nothing below it.
@@ -610,19 +549,5 @@ fn child_bytes(edge: &DrillEdge) -> [u8; 16] {
     bytes[..4].copy_from_slice(&edge.node.to_ne_bytes());
     bytes[4..8].copy_from_slice(&frame.to_ne_bytes());
     bytes[8..].copy_from_slice(&distance.to_ne_bytes());
-    bytes
-}
-
-/// A `struct wp_drill_operand`.
-fn operand_bytes(operand: &Operand) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let none = u8::MAX;
-    bytes[..4].copy_from_slice(&[
-        operand.base.unwrap_or(none),
-        operand.index.unwrap_or(none),
-        operand.scale,
-        operand.in_memory.into(),
-    ]);
-    bytes[8..].copy_from_slice(&operand.displacement.to_ne_bytes());
     bytes
 }

@@ -13,7 +13,8 @@ use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, libbpf_sys};
 use wakepath_functions::Operand;
 
-use super::{Drill, operand_bytes};
+use super::Drill;
+use super::watched::operand_bytes;
 use crate::error::Error;
 use crate::latency::calibrate::Calibration;
 use crate::libbpf::{into_io, load_error, owned, program, program_mut};

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use wakepath_collect::{Calibration, DrillCall, DrillNode};
 use wakepath_drilldown::{FunctionId, MeasuredNode, NodeId};
 
 use super::functions::is_stepped;
@@ -16,6 +17,11 @@ use crate::drill::DrillError;
 const AHEAD: Duration = Duration::from_millis(100);
 /// A single-stepped probe's time where it could not be calibrated, ns.
 const SINGLE_STEP_NS: u64 = 20_000;
+
+/// Probes on a callee are removed if they take more than this part of an f0 call: an eighth of its time.
+const TOO_DEAR: u64 = 8;
+/// Fewer calls in an f0 call are no loop: if their probes matter, the votes are in doubt.
+const MANY_CALLS: u64 = 16;
 
 /// The probes' time, and how much of it is allowed.
 #[derive(Debug)]
@@ -209,6 +215,44 @@ impl Driver<'_> {
     /// Whether the watched indirect calls took more than the budget allows in this time.
     pub(super) fn steps_are_over_budget(&self, elapsed: Duration) -> bool {
         self.steps_ns() as f64 > self.budget.allowed_ns(elapsed)
+    }
+
+    /// The nodes whose probes took too much of a call's time. If a node still takes at least half of its caller's time
+    /// without the probes' cost, the node is kept as a loop.
+    pub(super) fn too_dear(&mut self, call: &DrillCall) -> Vec<NodeId> {
+        // Probes on Python functions cannot be removed one by one.
+        if self.python.is_some() {
+            return Vec::new();
+        }
+        let is_dear = |count: u64, cost: Calibration| {
+            count >= MANY_CALLS && count.saturating_mul(cost.per_call_ns) > call.latency / TOO_DEAR
+        };
+        let measured = call.nodes.iter().filter(|times| times.node != 0);
+        let dear: Vec<(NodeId, &DrillNode, Calibration)> = measured
+            .filter_map(|times| {
+                let node = *self.search.slots.get(times.node as usize)?;
+                let cost = self.cost(node)?;
+                is_dear(times.count, cost).then_some((node, times, cost))
+            })
+            .collect();
+        for &(node, times, cost) in &dear {
+            let Some(known) = self.search.nodes.get(&node).copied() else { continue };
+            let Some(parent) = known.parent else { continue };
+            let in_caller = |of: &&DrillNode| self.search.slots.get(of.node as usize) == Some(&parent);
+            let callers = call.nodes.iter().find(in_caller).map_or(0, |caller| caller.sum);
+            let net = times.sum.saturating_sub(times.count.saturating_mul(cost.shift));
+            let times = times.count;
+            self.search.dear.push((parent, node, times));
+            if net.saturating_mul(2) >= callers.saturating_sub(times.saturating_mul(cost.per_call_ns)) {
+                self.search.frequent.push((parent, node, times));
+            }
+            let names = [parent, node].map(|node| self.name(node).unwrap_or_default());
+            self.note(format!(
+                "{} calls {} {times} times in a call: its probes would take a large part of it, so its time counts as {}'s own",
+                names[0], names[1], names[0]
+            ));
+        }
+        dear.into_iter().map(|(node, ..)| node).collect()
     }
 
     /// The measured nodes whose probes take more than the budget allows; they are noted, and their functions get none any more.

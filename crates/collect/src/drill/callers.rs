@@ -1,0 +1,31 @@
+//! A first function that leaves by a jump: its returns are seen behind its calls.
+
+use super::Drill;
+use crate::error::Error;
+
+impl Drill<'_> {
+    /// From now on, the calls of f0 that count are those whose return a probe behind the call shows: [`Drill::learn_callers`].
+    pub fn follow_callers(&mut self) -> Result<(), Error> {
+        self.set(|bss| bss.by_callers = 1)
+    }
+
+    /// Puts probes behind the calls of f0 that came since the last time. Returns whether there were new places.
+    ///
+    /// # Errors
+    /// When the kernel's memory is not readable.
+    pub fn learn_callers(&mut self) -> Result<bool, Error> {
+        let mut callers = std::mem::take(&mut self.callers);
+        let learned = callers.learn(&self.skeleton.maps.callers_seen, |place| {
+            let names = ("drill_returned", "drill_returned_one");
+            let mut links = self.attach(names, false, &place.file, &[(0, place.offset)])?;
+            links.pop().ok_or(Error::Skeleton("drill_returned"))
+        });
+        self.callers = callers;
+        learned
+    }
+
+    /// The calls of f0 whose return no probe showed, since the place behind the call was new or can have none.
+    pub fn unseen(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.unseen)
+    }
+}
