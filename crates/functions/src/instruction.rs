@@ -189,7 +189,7 @@ mod tests {
             ("0f 05", "48 01 d8", false),
             ("e8 00 01 00 00 55", "48 01 d8", false),
             ("", "48 01 d8", false),
-            // What follows is a no-operation that gets a call, another's breakpoint, or not there.
+            // A no-operation that gets a call, another program's breakpoint, and nothing.
             ("ff d0", "0f 1f 44 00 00", false),
             ("ff d0", "cc", false),
             ("ff d0", "", false),
