@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::interpreter::Interpreter;
+
 /// The error for a file without functions to probe.
 #[derive(Debug, Error)]
 pub enum FileError {
@@ -24,13 +26,15 @@ pub enum FileError {
     },
     /// A script, run by another program.
     #[error(
-        "{path} is a script, which {interpreter} runs: its functions are not machine code; probe {interpreter}, or a program that the script calls"
+        "{path} is a script, which {interpreter} runs: its functions are not machine code; {}", beside(.interpreter, .runs)
     )]
     Script {
         /// The file.
         path: PathBuf,
         /// The interpreter in its first line.
         interpreter: String,
+        /// The process asked about, and its program.
+        runs: Option<(u32, PathBuf)>,
     },
     /// Another kind of file.
     #[error("{path} is not an ELF file: name a program or a library")]
@@ -54,6 +58,17 @@ pub enum FileError {
         /// The damaged part.
         what: String,
     },
+}
+
+/// The programs to probe in place of a script.
+fn beside(interpreter: &str, runs: &Option<(u32, PathBuf)>) -> String {
+    match runs {
+        Some((pid, program)) => {
+            let program = program.display().to_string();
+            format!("process {pid} runs {}: name that", program.escape_debug())
+        }
+        None => format!("probe {interpreter}, or a program that the script calls"),
+    }
 }
 
 /// The error for a name without a file.
@@ -157,6 +172,18 @@ pub enum AbsenceReason {
     },
     /// The file has no debug information, which would show an inlined function without code outside its callers.
     NoDebug,
+    /// The file runs functions of another language, which are not machine code in it.
+    Interpreted(Interpreter),
+    /// Rust code whose body is a closure: an `async fn`, or a function that was inlined with a closure in it.
+    InClosure {
+        /// The closure's name.
+        closure: String,
+    },
+    /// The compiler put the function's beginning into its callers, and left only parts.
+    Parts {
+        /// Their names, at least one.
+        parts: Vec<String>,
+    },
     /// Every call to it was replaced by its code.
     Inlined {
         /// The number of places; at least one.
@@ -197,6 +224,20 @@ impl FunctionNotFound {
                  probe a caller; building with -g says so"
                     .to_owned()
             }
+            AbsenceReason::Interpreted(Interpreter::Python) => {
+                ": it runs Python, whose functions wakepath drill follows as python:FUNCTION".to_owned()
+            }
+            AbsenceReason::Interpreted(language) => format!(
+                ": it runs {language}, whose functions are compiled while it runs: functions of {language} are not supported"
+            ),
+            AbsenceReason::InClosure { ref closure } => format!(
+                ": the body of an async fn is a closure, here `{closure}`: name that; each poll is a call of it"
+            ),
+            AbsenceReason::Parts { ref parts } => format!(
+                ": the compiler put its beginning into its callers, and only `{}` is left, which calls that end in the beginning \
+                 do not reach: probe a caller, or name the part",
+                parts.join("`, `")
+            ),
             AbsenceReason::Inlined { places } => format!(
                 ": the compiler inlined it into its callers ({places} {}), so there is no function to probe: probe a \
                  caller, or build it with __attribute__((noinline)) or #[inline(never)]",
@@ -276,6 +317,24 @@ pub enum RefusalReason {
         /// The function around it.
         outer: String,
     },
+    /// The address is amid a function.
+    #[error("no function begins there: the address is in `{outer}`, which begins at {begins:#x}; probe that")]
+    Amid {
+        /// The function around it.
+        outer: String,
+        /// The address at which it begins.
+        begins: u64,
+    },
+    /// Nothing in the file shows a function at the address.
+    #[error(
+        "nothing in the file shows that a function begins there: no symbol, and no entry of its table for unwinding"
+    )]
+    NoBeginning,
+    /// The table for unwinding has a piece of code with a stack in use at its beginning.
+    #[error(
+        "the stack is in use there: it is a part of a function, which is jumped to and never called; probe the function that jumps to it"
+    )]
+    UnnamedPart,
     /// The seldom run part of a function, stored elsewhere.
     #[error("it is the cold part of `{of}`, which is jumped to and never called; probe `{of}`")]
     ColdPart {

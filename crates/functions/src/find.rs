@@ -1,16 +1,19 @@
 //! From a target to its functions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use wakepath_process::Process;
 
 use crate::debug_file::debug_file;
-use crate::error::{AbsenceReason, FindError, FunctionNotFound, Refusal, RefusalReason};
+use crate::error::{AbsenceReason, FileError, FindError, FunctionNotFound, Refusal, RefusalReason};
 use crate::function::{Function, FunctionNote, Probe, Return, Runtime};
 use crate::image::Image;
 use crate::inlined;
+use crate::interpreter::Interpreter;
 use crate::library::{self, FileLocation};
 use crate::names;
 use crate::pattern::Pattern;
-use crate::place::{Budget, Extent, LazyFrames, ProbeRequest, place};
+use crate::place::{Budget, Extent, ProbeRequest, place};
 use crate::similar::similar;
 use crate::symbols::{Symbol, SymbolKind};
 use crate::target::Target;
@@ -62,7 +65,7 @@ impl Finder {
         let mut found = Found { functions: Vec::new(), refused: Vec::new() };
         let mut absent = None;
         for place in &places {
-            let mut image = Image::open(&place.open)?;
+            let mut image = Image::open(&place.open).map_err(|error| self.with_program(error))?;
             let mut debug = debug_file(&image, &place.shown, &place.root);
             if let Some(debug) = &mut debug {
                 image.symbols.merge(std::mem::take(&mut debug.symbols));
@@ -90,6 +93,19 @@ impl Finder {
     }
 }
 
+impl Finder {
+    /// The error for a script, with the program that the only process runs.
+    fn with_program(&self, error: FileError) -> FileError {
+        match (error, self.processes.as_slice()) {
+            (FileError::Script { path, interpreter, .. }, &[pid]) => {
+                let program = Process::open(pid).and_then(|process| process.program());
+                FileError::Script { path, interpreter, runs: program.ok().map(|program| (pid, program)) }
+            }
+            (error, _) => error,
+        }
+    }
+}
+
 /// A file in a search.
 pub(crate) struct OpenFile<'a> {
     /// With its debug file's symbols.
@@ -103,7 +119,12 @@ pub(crate) struct OpenFile<'a> {
 impl OpenFile<'_> {
     /// Adds the target's functions; or returns the reason why there are none.
     fn add(&self, target: &Target, found: &mut Found) -> Result<Result<(), FunctionNotFound>, FindError> {
-        let meant = meant(self.image, &target.function);
+        let address = target.address();
+        let neighbours = FunctionMap::of(self.image);
+        let meant = match address {
+            Some(address) => BTreeMap::from([(address, self.begins_at(address, &neighbours))]),
+            None => meant(self.image, &target.function),
+        };
         if meant.is_empty() {
             return Ok(Err(self.not_found(&target.function)));
         }
@@ -111,17 +132,23 @@ impl OpenFile<'_> {
             let count = meant.len();
             return Err(FindError::TooMany { target: target.to_string(), count, most: MAX_FOUND });
         }
-        let neighbours = FunctionMap::of(self.image);
         let budget = Budget::of(self.image);
         // A pattern's count of copies would belong to all its functions together.
-        let copies = match target.function.is_exact() && meant.len() == 1 {
+        let copies = match address.is_none() && target.function.is_exact() && meant.len() == 1 {
             true => self.inlined(&target.function).filter(|&places| places > 0),
             false => None,
         };
         for (address, symbols) in meant {
-            let names = names_of(self.image, &symbols, neighbours.at(address));
+            let mut names = names_of(self.image, &symbols, neighbours.at(address));
+            if names.is_empty() {
+                names.push(self.place.name_of(address));
+            }
             let name = names.first().cloned().unwrap_or_default();
-            match self.function(address, &symbols, names, &neighbours, &budget) {
+            let function = match symbols.is_empty() {
+                true => self.check_beginning(address, &neighbours),
+                false => Ok(()),
+            };
+            match function.and_then(|()| self.function(address, &symbols, names, &neighbours, &budget)) {
                 Ok(mut function) => {
                     function.notes.extend(copies.map(FunctionNote::AlsoInlined));
                     found.functions.push(function);
@@ -132,6 +159,41 @@ impl OpenFile<'_> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// The symbols of the function that begins at an address: functions, or else places in assembler code.
+    fn begins_at<'s>(&'s self, address: u64, neighbours: &FunctionMap<'s>) -> Vec<&'s Symbol> {
+        let functions = neighbours.at(address);
+        if !functions.is_empty() {
+            return functions.to_vec();
+        }
+        let is_label = |symbol: &&Symbol| symbol.address == address && symbol.kind == SymbolKind::Label;
+        let symbols = &self.image.symbols;
+        let labels =
+            symbols.iter().filter(is_label).filter(|it| !it.imported && !symbols.name(it).is_empty());
+        labels.collect()
+    }
+
+    /// Checks that a function without a symbol begins at an address, by the table for unwinding.
+    fn check_beginning(&self, address: u64, neighbours: &FunctionMap<'_>) -> Result<(), RefusalReason> {
+        let image = self.image;
+        if image.offset(address).is_none() {
+            return Err(RefusalReason::NotCode { address });
+        }
+        if let Some(outer) = neighbours.around(address) {
+            let name = names::readable(image.symbols.name(outer)).into_owned();
+            return Err(RefusalReason::Amid { outer: name, begins: outer.address });
+        }
+        let frames = image.frames.get(image);
+        match frames.around(address) {
+            Some(piece) if piece.start != address => {
+                let begins = piece.start;
+                Err(RefusalReason::Amid { outer: self.place.name_of(begins), begins })
+            }
+            Some(_) if frames.is_amid(address) => Err(RefusalReason::UnnamedPart),
+            Some(_) => Ok(()),
+            None => Err(RefusalReason::NoBeginning),
+        }
     }
 
     /// A function and its probes.
@@ -169,7 +231,6 @@ impl OpenFile<'_> {
             switches: neighbours.switches && self.exceptions,
             uncalled: matches!(name, "_start" | "__restore_rt"),
             learns: self.learns,
-            frames: &neighbours.frames,
             name: &|address| {
                 let begins = neighbours.at(address).first()?;
                 Some(names::readable(image.symbols.name(begins)).into_owned())
@@ -207,6 +268,18 @@ impl OpenFile<'_> {
         tables.next().map(|(file, table)| AbsenceReason::Damaged { file: file.clone(), table })
     }
 
+    /// The parts that the compiler left of a function whose beginning it put into the callers.
+    fn parts(&self, pattern: &Pattern) -> Vec<String> {
+        let meaning = names::NameMatcher::of(pattern);
+        let symbols = self.image.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Function);
+        let names = symbols.map(|symbol| self.image.symbols.name(symbol));
+        let parts = names.filter(|name| names::is_part(name) && names::cold_part_of(name).is_none());
+        let parts =
+            parts.filter(|name| meaning.includes(name)).map(|name| names::readable(name).into_owned());
+        // A function may be in both tables.
+        parts.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     fn not_found(&self, pattern: &Pattern) -> FunctionNotFound {
         let symbols = &self.image.symbols;
         let named = |symbol: &Symbol| pattern.matches(symbols.name(symbol));
@@ -218,13 +291,27 @@ impl OpenFile<'_> {
                 .filter(|symbol| !symbol.imported)
                 .map(|symbol| symbols.name(symbol))
         };
-        let inlined = pattern.is_exact().then(|| self.inlined(pattern)).flatten().unwrap_or(0);
+        let parts: Vec<String> = match pattern.is_exact() {
+            true => self.parts(pattern),
+            false => Vec::new(),
+        };
+        let closure = functions().find_map(|name| names::closure_in(name, pattern.as_str()));
+        let interpreter = Interpreter::of(self.image);
+        let inlined = match pattern.is_exact() && closure.is_none() && interpreter.is_none() {
+            true => self.inlined(pattern).unwrap_or(0),
+            false => 0,
+        };
         let is_debugged = [self.image].into_iter().chain(self.debug).any(|image| image.debug_bytes() > 0);
         let why = match () {
+            () if !parts.is_empty() => AbsenceReason::Parts { parts },
+            () if closure.is_some() => AbsenceReason::InClosure { closure: closure.unwrap_or_default() },
             () if inlined > 0 => AbsenceReason::Inlined { places: inlined },
             () if symbols.iter().any(|symbol| symbol.imported && named(symbol)) => AbsenceReason::Imported,
             () if symbols.iter().any(|symbol| symbol.kind == SymbolKind::Data && named(symbol)) => {
                 AbsenceReason::Data
+            }
+            () if interpreter.is_some() => {
+                interpreter.map_or(AbsenceReason::Plain, AbsenceReason::Interpreted)
             }
             () if !symbols.full => self.damaged().unwrap_or_else(|| AbsenceReason::Stripped {
                 exported: functions().filter(|name| !name.is_empty()).count(),
@@ -232,12 +319,14 @@ impl OpenFile<'_> {
             () if pattern.is_exact() && !is_debugged && !self.image.go => AbsenceReason::NoDebug,
             () => AbsenceReason::Plain,
         };
-        FunctionNotFound {
-            function: pattern.as_str().to_owned(),
-            files: Vec::new(),
-            why,
-            similar: similar(pattern.as_str(), functions().map(names::readable)),
-        }
+        // Names in an interpreter's own code would mislead.
+        let similar = match why {
+            AbsenceReason::Interpreted(Interpreter::JavaScript | Interpreter::Java)
+            | AbsenceReason::Parts { .. }
+            | AbsenceReason::InClosure { .. } => Vec::new(),
+            _ => similar(pattern.as_str(), functions().map(names::readable)),
+        };
+        FunctionNotFound { function: pattern.as_str().to_owned(), files: Vec::new(), why, similar }
     }
 }
 
@@ -276,12 +365,17 @@ pub(crate) fn extents(
     neighbours: &FunctionMap<'_>,
 ) -> (Extent, Vec<Extent>) {
     let size = symbols.iter().map(|symbol| symbol.size).max().unwrap_or(0);
+    let cold = names.iter().filter_map(|name| neighbours.cold.get(without_version(name)));
+    let cold = cold.flatten().copied().collect();
+    // A stripped file still says how far its functions reach.
+    if let Some(piece) = symbols.is_empty().then(|| image.frames.get(image).at(address)).flatten() {
+        return (Extent { address, end: piece.end, stated: true }, cold);
+    }
     let end = match size {
         0 => neighbours.next(address).into_iter().chain(image.end_of_code(address)).min().unwrap_or(address),
         size => address.saturating_add(size),
     };
-    let cold = names.iter().filter_map(|name| neighbours.cold.get(without_version(name)));
-    (Extent { address, end, stated: size != 0 }, cold.flatten().copied().collect())
+    (Extent { address, end, stated: size != 0 }, cold)
 }
 
 /// The matching symbols, by address.
@@ -299,7 +393,9 @@ fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbo
         if !may_be || symbol.imported || name.is_empty() {
             continue;
         }
-        if !pattern.is_exact() && names::cold_part_of(name).is_some() {
+        let is_asked = || pattern.is_exact() && names::is_whole(pattern.as_str(), name);
+        let is_rest = names::cold_part_of(name).is_some() || pattern.is_exact() && names::is_part(name);
+        if is_rest && !is_asked() {
             continue;
         }
         let with_version =
@@ -364,7 +460,6 @@ pub(crate) struct FunctionMap<'a> {
     unwinds: bool,
     /// The file's code goes from one stack to another.
     switches: bool,
-    pub frames: LazyFrames,
     /// The range of Go's code, if the file states it.
     go: Option<(u64, u64)>,
 }
@@ -392,9 +487,8 @@ impl<'a> FunctionMap<'a> {
         Self {
             functions,
             cold,
-            unwinds: image.unwinds(),
+            unwinds: image.unwinds() || image.hides_personalities(),
             switches: !image.go && image.switches_stacks(),
-            frames: LazyFrames::default(),
             go,
         }
     }

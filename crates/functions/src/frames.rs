@@ -1,5 +1,6 @@
 //! Finds functions without a symbol in the table for unwinding (`.eh_frame`).
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use gimli::{
@@ -18,6 +19,8 @@ pub(crate) struct Frames {
     section: Vec<u8>,
     /// By address: a piece's range, and its entry's offset in the table.
     pieces: Vec<(Range<u64>, usize)>,
+    /// Whether a piece has a function that exceptions call as they pass.
+    pub has_personality: bool,
 }
 
 impl Frames {
@@ -25,17 +28,34 @@ impl Frames {
     pub fn of(image: &Image) -> Self {
         let Some((address, section)) = image.frame_table() else { return Self::default() };
         let mut pieces = Vec::new();
+        let mut has_personality = false;
         let bases = BaseAddresses::default().set_eh_frame(address);
         let table = table(&section);
         let mut entries = table.entries(&bases);
         while let Ok(Some(entry)) = entries.next() {
-            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let partial = match entry {
+                gimli::CieOrFde::Fde(partial) => partial,
+                gimli::CieOrFde::Cie(cie) => {
+                    has_personality |= cie.personality().is_some();
+                    continue;
+                }
+            };
             let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
             let start = fde.initial_address();
             pieces.push((start..start.saturating_add(fde.len()), fde.offset()));
         }
         pieces.sort_by_key(|(range, _)| range.start);
-        Self { address, section, pieces }
+        Self { address, section, pieces, has_personality }
+    }
+
+    /// The piece that begins at an address.
+    pub fn at(&self, address: u64) -> Option<Range<u64>> {
+        self.around(address).filter(|range| range.start == address)
+    }
+
+    /// The piece around an address.
+    pub fn around(&self, address: u64) -> Option<Range<u64>> {
+        self.piece(address).map(|(range, _)| range.clone())
     }
 
     /// The piece around an address, unless a call could begin it: a function's part that the compiler put elsewhere,
@@ -68,6 +88,16 @@ impl Frames {
     fn piece(&self, address: u64) -> Option<&(Range<u64>, usize)> {
         let after = self.pieces.partition_point(|(range, _)| range.start <= address);
         self.pieces[..after].last().filter(|(range, _)| range.contains(&address))
+    }
+}
+
+/// The table for unwinding, read at its first use.
+#[derive(Debug, Default)]
+pub(crate) struct LazyFrames(OnceCell<Frames>);
+
+impl LazyFrames {
+    pub fn get(&self, image: &Image) -> &Frames {
+        self.0.get_or_init(|| Frames::of(image))
     }
 }
 

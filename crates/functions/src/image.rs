@@ -13,8 +13,9 @@ use object::{Endianness, ReadRef};
 use wakepath_symbols::debug_link;
 
 use crate::error::FileError;
+use crate::frames::LazyFrames;
 use crate::go_table::{self, GoTable};
-use crate::symbols::Symbols;
+use crate::symbols::{Symbol, Symbols};
 
 /// The maximum size of a function to decode, bytes. The biggest functions from compilers are smaller.
 const MAX_BODY_BYTES: u64 = 1 << 20;
@@ -50,6 +51,8 @@ pub(crate) struct Image {
     debug_sections: Vec<DebugSection>,
     /// The table for unwinding: its address, and its range in the file.
     frame_table: Option<(u64, Range<u64>)>,
+    /// The pieces of code in the table for unwinding.
+    pub frames: LazyFrames,
     /// The section with Go's build information.
     pub build_info: Option<Range<u64>>,
 }
@@ -100,6 +103,7 @@ impl Image {
             damaged: Vec::new(),
             debug_sections: Vec::new(),
             frame_table: None,
+            frames: LazyFrames::default(),
             build_info: None,
         };
         image
@@ -254,6 +258,17 @@ impl Image {
         self.symbols.iter().any(|symbol| marks.contains(&self.symbols.name(symbol)))
     }
 
+    /// Whether its code lets exceptions pass although no symbol is left to say so: C++ or Rust, linked without libraries
+    /// and stripped. C has such places too, for the end of a thread: in the C library, and where the symbol says it.
+    pub fn hides_personalities(&self) -> bool {
+        let marks = ["__gcc_personality_v0", "__libc_start_main"];
+        let is_c = |symbol: &Symbol| {
+            let name = self.symbols.name(symbol);
+            name == marks[0] || name == marks[1] && !symbol.imported
+        };
+        !self.symbols.full && !self.symbols.iter().any(is_c) && self.frames.get(self).has_personality
+    }
+
     /// Whether its code moves a thread from one stack to another: it calls or holds a function for it. Code that
     /// switches by itself, without a symbol, is not recognized.
     pub fn switches_stacks(&self) -> bool {
@@ -330,7 +345,7 @@ fn check_kind(path: &Path, file: &File) -> Result<(), FileError> {
         let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line);
         let interpreter = line.split_whitespace().next().unwrap_or("an interpreter").to_owned();
-        return Err(FileError::Script { path: path.to_owned(), interpreter });
+        return Err(FileError::Script { path: path.to_owned(), interpreter, runs: None });
     }
     if !start.starts_with(&elf::ELFMAG) {
         return Err(FileError::NotElf { path: path.to_owned() });

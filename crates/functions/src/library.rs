@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use wakepath_process::{Error, Mapping, Process, path_through, root_of};
+use wakepath_process::{Error, Mapping, Process, SeenFile, path_through, root_of};
 
 use crate::error::LibraryError;
+use crate::identity::FileIdentity;
 use crate::loader_cache;
 use crate::target::FileName;
 
@@ -30,37 +32,95 @@ impl FileLocation {
     fn ours(path: PathBuf) -> Self {
         Self { shown: path.clone(), open: path, root: PathBuf::from("/") }
     }
+
+    /// The name of an address where no symbol is, as the kernel and other tools write it.
+    pub fn name_of(&self, address: u64) -> String {
+        format!("{}+{address:#x}", self.shown.file_name().unwrap_or_default().to_string_lossy())
+    }
 }
 
 /// The files for a name: several, where processes have different files mapped.
 ///
 /// Files that the processes have mapped come first; a library not mapped yet may still be loaded, and is looked for
-/// where the loader would.
+/// where the loader would. A path is that of a file here, or that of a file in a process's own view.
 pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLocation>, LibraryError> {
     refuse_runtime_map(name)?;
-    let wanted = match name {
-        // The form in the kernel's list of mappings.
-        FileName::Path(path) => FileName::Path(path.canonicalize().unwrap_or_else(|_| path.clone())),
-        short => short.clone(),
-    };
     let mut mapped = BTreeSet::new();
     let mut seen = BTreeSet::new();
+    let mut inside = None;
     for &pid in processes {
-        let mappings = Process::open(pid).and_then(|process| code_files(&process));
-        let mappings = mappings.map_err(|error| LibraryError::Process { pid, source: error.into() })?;
-        for mapping in mappings.iter().filter(|it| it.path().is_some_and(|path| is_meant(&wanted, path))) {
+        let failed = |error: Error| LibraryError::Process { pid, source: error.into() };
+        let process = Process::open(pid).map_err(failed)?;
+        let wanted = WantedFile::of(name, Some(&process));
+        for mapping in code_files(&process).map_err(failed)?.iter().filter(|it| wanted.is_mapped(it)) {
             if seen.insert(mapping.file) {
                 mapped.insert(mapped_location(pid, mapping));
             }
         }
+        inside = inside.or_else(|| inside_location(name, &process));
     }
     if !mapped.is_empty() {
         return Ok(mapped.into_iter().collect());
     }
     match name {
-        FileName::Path(path) => Ok(vec![FileLocation::ours(path.clone())]),
+        FileName::Path(path) => Ok(vec![inside.unwrap_or_else(|| FileLocation::ours(path.clone()))]),
         FileName::Short(name) => by_name(name, !processes.is_empty()),
     }
+}
+
+/// A name to compare with mappings.
+pub(crate) enum WantedFile<'a> {
+    /// A library's short name, or a program's.
+    Short(&'a str),
+    /// The files that a path leads to, and its form in the kernel's lists, where a file that was replaced since still has it.
+    Path(Option<PathBuf>, Vec<FileIdentity>),
+}
+
+impl<'a> WantedFile<'a> {
+    /// A name in this process's view and in that of `process`.
+    pub fn of(name: &'a FileName, process: Option<&Process>) -> Self {
+        let path = match name {
+            FileName::Short(name) => return Self::Short(name),
+            FileName::Path(path) => path,
+        };
+        let ours = SeenFile::at(path).ok();
+        let listed = match &ours {
+            // Another file may have its path by now.
+            Some(file) if file.is_deleted => None,
+            Some(file) => Some(file.path.clone()),
+            None => Some(path.clone()),
+        };
+        let theirs = process.filter(|_| path.is_absolute()).and_then(|process| process.seen(path).ok());
+        Self::Path(listed, [ours, theirs].into_iter().flatten().map(FileIdentity::seen).collect())
+    }
+
+    /// Whether a mapped file has this name.
+    pub fn is_mapped(&self, mapping: &Mapping) -> bool {
+        let Some(mapped) = mapping.path() else { return false };
+        match self {
+            Self::Short(name) => {
+                mapped.file_name().is_some_and(|file| is_called(&file.to_string_lossy(), name))
+            }
+            Self::Path(listed, files) => {
+                listed.as_deref() == Some(mapped) || files.iter().any(|file| file.is_mapped(mapping))
+            }
+        }
+    }
+}
+
+/// The file at a path in a process's own view, if that is another file than here, and can be opened through the process.
+fn inside_location(name: &FileName, process: &Process) -> Option<FileLocation> {
+    let FileName::Path(path) = name else { return None };
+    let theirs = process.seen(path.is_absolute().then_some(path)?).ok()?;
+    let file = |found: &Metadata| (found.dev(), found.ino());
+    let is_theirs = |path: &Path| path.metadata().is_ok_and(|found| file(&found) == file(&theirs.metadata));
+    if is_theirs(path) {
+        return None;
+    }
+    let root = root_of(process.pid());
+    // A link inside leads elsewhere from here.
+    let open = root.join(path.strip_prefix("/").unwrap_or(path));
+    is_theirs(&open).then(|| FileLocation { open, shown: path.clone(), root })
 }
 
 fn refuse_runtime_map(name: &FileName) -> Result<(), LibraryError> {
@@ -73,16 +133,6 @@ fn refuse_runtime_map(name: &FileName) -> Result<(), LibraryError> {
     match number {
         Some(number) if number.parse::<u32>().is_ok() => Err(LibraryError::RuntimeMap { path }),
         _ => Ok(()),
-    }
-}
-
-/// Whether a mapped file has this name.
-fn is_meant(name: &FileName, mapped: &Path) -> bool {
-    match name {
-        FileName::Path(path) => path == mapped,
-        FileName::Short(name) => {
-            mapped.file_name().is_some_and(|file| is_called(&file.to_string_lossy(), name))
-        }
     }
 }
 

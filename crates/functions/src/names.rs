@@ -37,8 +37,8 @@ impl<'a> NameMatcher<'a> {
         Self { pattern, identifier: identifier.filter(|run| !may_be_written_otherwise(run)) }
     }
 
-    /// Whether a symbol's name, without its version, matches: as it stands, without the compiler's suffix, or written
-    /// as C++ or Rust with or without parameters.
+    /// Whether a symbol's name, without its version, matches: as it stands or written as C++ or Rust with or without
+    /// parameters, each with or without the compiler's suffix.
     pub fn includes(&self, name: &str) -> bool {
         let base = without_clone(name);
         if self.pattern.matches(name) || base != name && self.pattern.matches(base) {
@@ -47,9 +47,12 @@ impl<'a> NameMatcher<'a> {
         if self.identifier.is_some_and(|identifier| !name.contains(identifier)) {
             return false;
         }
-        [demangle::with_parameters, demangle::without_parameters]
-            .into_iter()
-            .any(|form| form(base).is_some_and(|form| self.pattern.matches(&form)))
+        [demangle::with_parameters, demangle::without_parameters].into_iter().any(|form| {
+            let suffix = &name[base.len()..];
+            form(base).is_some_and(|form| {
+                self.pattern.matches(&form) || !suffix.is_empty() && self.pattern.matches(&(form + suffix))
+            })
+        })
     }
 }
 
@@ -76,6 +79,31 @@ pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
     let at = name.find(".cold")?;
     let rest = &name[at + 5..];
     (at > 0 && (rest.is_empty() || rest.starts_with('.'))).then_some(&name[..at])
+}
+
+/// Whether a function's beginning is in its callers, and this is the rest (`foo.part.0`).
+pub(crate) fn is_part(name: &str) -> bool {
+    name.find(".part.").is_some_and(|at| at > 0)
+}
+
+/// Whether a text is the whole name of a function, as the linker has it or as its language writes it, with the
+/// compiler's suffixes.
+pub(crate) fn is_whole(text: &str, name: &str) -> bool {
+    text == name
+        || text == readable(name)
+        || cold_part_of(name)
+            .is_some_and(|main| text.strip_prefix(&*readable(main)) == Some(&name[main.len()..]))
+}
+
+/// A closure of Rust's right below a function: `app::work::{{closure}}` for `app::work`. The body of an `async fn` is one.
+pub(crate) fn closure_in(name: &str, function: &str) -> Option<String> {
+    let last = function.rsplit("::").next().filter(|last| !last.is_empty())?;
+    if !name.contains("closure") && !name.starts_with("_R") || !name.contains(last) {
+        return None;
+    }
+    let readable = readable(name);
+    let rest = readable.strip_prefix(function)?;
+    matches!(rest, "::{{closure}}" | "::{closure#0}").then(|| readable.into_owned())
 }
 
 /// The name for output: in its language with parameters, or unchanged.
@@ -108,7 +136,10 @@ mod tests {
             ("_ZplRK4CartS1_", &["operator+", "operator+(*"]),
             ("_ZNK4CartcvbEv", &["Cart::operator bool"]),
             ("handle.constprop.0", &["handle", "handle.constprop.0", "hand*"]),
-            ("_ZN3foo3barEi.isra.0", &["foo::bar", "foo::bar(int)"]),
+            (
+                "_ZN3foo3barEi.isra.0",
+                &["foo::bar", "foo::bar(int)", "foo::bar(int).isra.0", "foo::bar.isra.0"],
+            ),
             ("malloc", &["malloc", "m*c"]),
         ] {
             for pattern in patterns {

@@ -1,11 +1,10 @@
 //! The choice of the places for a function's probes.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::body::Body;
 use crate::error::RefusalReason;
-use crate::frames::Frames;
 use crate::function::{Return, Runtime};
 use crate::image::Image;
 use crate::instruction::{MAX_BYTES, ProbeMethod, Probed, probed};
@@ -59,7 +58,6 @@ pub(crate) struct ProbeRequest<'a> {
     pub uncalled: bool,
     /// Whether its callers may be learned, to see returns behind their calls.
     pub learns: bool,
-    pub frames: &'a LazyFrames,
     /// The name of the code that begins at an address, for output.
     pub name: &'a dyn Fn(u64) -> Option<String>,
 }
@@ -68,16 +66,6 @@ impl ProbeRequest<'_> {
     /// Whether each return must be found, since a return probe would break the stack.
     fn every_return(&self) -> bool {
         self.unwinds || self.switches || self.runtime == Runtime::Go
-    }
-}
-
-/// The table for unwinding, read at its first use.
-#[derive(Debug, Default)]
-pub(crate) struct LazyFrames(OnceCell<Frames>);
-
-impl LazyFrames {
-    fn get(&self, image: &Image) -> &Frames {
-        self.0.get_or_init(|| Frames::of(image))
     }
 }
 
@@ -133,7 +121,7 @@ pub(crate) fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) ->
         if !wanted.every_return() || extents.len() > MAX_PARTS {
             return body;
         }
-        let elsewhere = body.leaves.iter().filter_map(|&target| wanted.frames.get(image).part_around(target));
+        let elsewhere = body.leaves.iter().filter_map(|&target| image.frames.get(image).part_around(target));
         let is_new = |range: &Range<u64>| extents.iter().all(|extent| extent.address != range.start);
         let mut new: Vec<_> = elsewhere.filter(is_new).collect();
         // Several jumps may lead into the same part; they come in order.
@@ -189,7 +177,7 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
         // Go's compiler makes no other use of an index.
         Runtime::Go => indexed,
         Runtime::Native | Runtime::Kernel | Runtime::Python => {
-            wanted.every_return() && wanted.frames.get(image).is_amid(jump)
+            wanted.every_return() && image.frames.get(image).is_amid(jump)
         }
     };
     let unseen = body.unseen_returns(inside, wanted.name);

@@ -10,6 +10,7 @@ use crate::debug_file::debug_file;
 use crate::error::{Refusal, RefusalReason};
 use crate::find::{FunctionMap, OpenFile, extents, names_of};
 use crate::function::{Function, Runtime};
+use crate::identity::FileIdentity;
 use crate::image::Image;
 use crate::kernel_code::{KernelCode, is_of_kernel};
 use crate::library::{FileLocation, code_files, mapped_location};
@@ -117,17 +118,26 @@ impl ProcessCode {
 
     /// The address in the process of a function in a file; `None` if the process has not mapped it.
     pub fn address_of(&mut self, function: &Function) -> Option<u64> {
-        let offset = self.offset_of(function)?;
-        let path = self.mapped_path(&function.shown);
-        let mut mappings = self.mappings.iter().filter(|it| it.path() == Some(&path));
-        mappings.find_map(|mapping| mapping.address_of(offset))
+        let mappings = self.mappings_of(function);
+        let key = mappings.first()?.file;
+        self.open(&key);
+        let offset = self.files.get(&key)?.as_ref()?.image.offset(function.address)?;
+        mappings.iter().filter(|it| it.file == key).find_map(|mapping| mapping.address_of(offset))
     }
 
-    /// A file's path as the process has it mapped: people name it by a symbolic link too.
-    fn mapped_path(&self, shown: &Path) -> PathBuf {
-        let is_mapped = self.mappings.iter().any(|it| it.path() == Some(shown));
-        let linked = || shown.canonicalize().ok();
-        (!is_mapped).then(linked).flatten().unwrap_or_else(|| shown.to_owned())
+    /// A function's file as the process has it mapped: by its identity, else by its path, also by a symbolic link.
+    fn mappings_of(&self, function: &Function) -> Vec<Mapping> {
+        let identity = FileIdentity::of(&function.probe.file, &function.shown);
+        let all = |is_it: &dyn Fn(&Mapping) -> bool| -> Vec<Mapping> {
+            self.mappings.iter().filter(|mapping| is_it(mapping)).cloned().collect()
+        };
+        let same = all(&|mapping| identity.is_mapped(mapping));
+        match same.is_empty() {
+            true => all(&|mapping| {
+                mapping.path().is_some_and(|path| path == function.shown || path == identity.path)
+            }),
+            false => same,
+        }
     }
 
     /// A name for a function by which another run of the same code finds it: its file, the file's build, and its
@@ -159,13 +169,6 @@ impl ProcessCode {
         let image = &self.files.get(&key)?.as_ref()?.image;
         let offset = image.offset(stated).filter(|_| hexadecimal(&image.build_id) == build)?;
         self.function_at(mappings.iter().find_map(|mapping| mapping.address_of(offset))?).ok()
-    }
-
-    fn offset_of(&mut self, function: &Function) -> Option<u64> {
-        let path = self.mapped_path(&function.shown);
-        let key = self.mappings.iter().find(|mapping| mapping.path() == Some(&path))?.file;
-        self.open(&key);
-        self.files.get(&key)?.as_ref()?.image.offset(function.address)
     }
 
     /// The first of these functions whose code the process no longer has at its address: its file was unloaded, perhaps
@@ -372,9 +375,8 @@ impl CodeFile {
         let symbols = neighbours.at(address);
         let mut names = names_of(image, &[], symbols);
         if names.is_empty() {
-            // A stripped file: named by its place, as the kernel and other tools do.
-            let name = place.shown.file_name().unwrap_or_default().to_string_lossy();
-            names.push(format!("{name}+{address:#x}"));
+            // A stripped file.
+            names.push(place.name_of(address));
         }
         let name = names.first().cloned().unwrap_or_default();
         let found = file.function(address, symbols, names, &neighbours, &Budget::of(image));
@@ -396,7 +398,6 @@ impl CodeFile {
             switches: false,
             uncalled: false,
             learns: false,
-            frames: &neighbours.frames,
             name: &|_| None,
         };
         Sites::of(&body(&self.image, &wanted, &Budget::of(&self.image)))

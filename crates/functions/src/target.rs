@@ -43,7 +43,7 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Reads `FILE:FUNCTION`.
+    /// Reads `FILE:FUNCTION` or `FILE+0xADDRESS`.
     ///
     /// The file ends at the first single colon behind a file name: C++ and Rust names hold colons in pairs, and a path
     /// may hold none (write it by another path if it does).
@@ -57,6 +57,11 @@ impl Target {
             .map(|(at, _)| (&text[..at], &text[at + 1..]))
             // `foo::bar` alone is a function without a file.
             .find(|(before, after)| !after.starts_with(':') && !before.ends_with(':'))
+            .or_else(|| {
+                text.rfind('+')
+                    .filter(|at| hexadecimal(&text[at + 1..]).is_some())
+                    .map(|at| text.split_at(at))
+            })
             .ok_or_else(|| TargetError::NoFile(shown()))?;
         if file.is_empty() {
             return Err(TargetError::EmptyFile(shown()));
@@ -73,6 +78,24 @@ impl Target {
         };
         Ok(Self { file, function: Pattern::new(function) })
     }
+
+    /// The address, if the function is written as one: `0x2880`, or `app+0x2880` as answers name functions in a stripped
+    /// file `app`. It is an address in the file, before any loading.
+    pub fn address(&self) -> Option<u64> {
+        let (before, number) =
+            self.function.as_str().rsplit_once('+').unwrap_or(("", self.function.as_str()));
+        let name = match &self.file {
+            FileName::Path(path) => path.file_name()?.to_string_lossy(),
+            FileName::Short(name) => name.into(),
+        };
+        hexadecimal(number).filter(|_| before.is_empty() || before == name)
+    }
+}
+
+/// A number such as `0x2880`.
+fn hexadecimal(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x")?;
+    digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 impl fmt::Display for FileName {
@@ -86,7 +109,8 @@ impl fmt::Display for FileName {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.function.as_str())
+        let between = if self.function.as_str().starts_with('+') { "" } else { ":" };
+        write!(f, "{}{between}{}", self.file, self.function.as_str())
     }
 }
 
@@ -110,6 +134,33 @@ mod tests {
             assert_eq!(matches!(target.file, FileName::Path(_)), path, "{text}");
             assert_eq!((target.file.to_string().as_str(), target.function.as_str()), (file, function));
             assert_eq!(target.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_address_is_written_as_answers_print_it() {
+        for (text, file, address) in [
+            ("app+0x2880", "app", Some(0x2880)),
+            ("./app+0x2880", "./app", Some(0x2880)),
+            ("/usr/lib/libc++.so.1+0x10", "/usr/lib/libc++.so.1", Some(0x10)),
+            ("app:0x2880", "app", Some(0x2880)),
+            ("/x/app:app+0x2880", "/x/app", Some(0x2880)),
+            ("app:+0xFFFFFFFFFFFFFFFF", "app", Some(u64::MAX)),
+            // The offset in a function, another file's name, no number, or a number too long for an address.
+            ("app:serve+0x10", "app", None),
+            ("/x/app:x+0x2880", "/x/app", None),
+            ("app:2880", "app", None),
+            ("app:0x", "app", None),
+            ("app:0x+1", "app", None),
+            ("app:0x1ffffffffffffffff", "app", None),
+            ("app:operator+", "app", None),
+        ] {
+            let target = Target::parse(text).unwrap();
+            assert_eq!((target.file.to_string().as_str(), target.address()), (file, address), "{text}");
+            assert!(text.contains(":+") || target.to_string() == text, "{text} {target}");
+        }
+        for text in ["app+2880", "app+0x", "app+0xg", "+0x2880", "a::b+0x10"] {
+            assert!(Target::parse(text).is_err(), "{text}");
         }
     }
 

@@ -15,6 +15,7 @@ mod mapping;
 mod memory;
 mod opened;
 mod script;
+mod seen;
 mod stat;
 mod text;
 
@@ -22,7 +23,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use directory::Directory;
 pub use error::{Error, Kind};
@@ -30,6 +31,7 @@ pub use mapping::{FileId, Mapping, path_through};
 pub use memory::{Memory, PresentMemory};
 pub use opened::{Access, EpollMember, Opened, OpenedObject};
 pub use script::{MAX_SCRIPT_BYTES, script};
+pub use seen::SeenFile;
 pub use stat::{Stat, Status, cgroup_paths};
 
 /// The existing processes, by their numbers.
@@ -110,6 +112,14 @@ impl Process {
     /// The program's path in the process's view, with ` (deleted)` behind it if no path leads there.
     pub fn program(&self) -> Result<PathBuf, Error> {
         self.0.link("exe")
+    }
+
+    /// The file at an absolute path in the process's view: in a container, or after `chroot`, another than here.
+    ///
+    /// # Errors
+    /// When the process sees no such file, or rights are lacking, or the kernel is older than 5.6.
+    pub fn seen(&self, path: &Path) -> Result<SeenFile, Error> {
+        seen::inside(&self.0, path)
     }
 
     /// The main thread's name.

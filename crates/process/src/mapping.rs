@@ -12,7 +12,7 @@ use crate::text::number;
 pub type FileId = (u32, u32, u64);
 
 /// The kernel's mark behind the path of a deleted file.
-const DELETED: &[u8] = b" (deleted)";
+pub(crate) const DELETED: &[u8] = b" (deleted)";
 
 /// A process's mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]

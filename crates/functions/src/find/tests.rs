@@ -331,3 +331,50 @@ fn gos_table_is_not_believed_where_no_function_stands_or_the_linker_names_them()
     assert_eq!(elf.write().only("main.named").names, ["main.named"]);
     assert_eq!(absence(&elf, "main.f").0, AbsenceReason::Plain);
 }
+
+#[test]
+fn an_async_function_is_named_by_the_closure_that_is_its_body() {
+    let legacy = "_ZN3tok4conn28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE";
+    for (symbol, asked, closure) in [
+        (legacy, "tok::conn", Some("tok::conn::{{closure}}")),
+        ("_RNCNvC3tok4conn0", "tok::conn", Some("tok::conn::{closure#0}")),
+        (legacy, "tok::con", None),
+        (legacy, "conn", None),
+        (legacy, "tok", None),
+        (legacy, "tok::conn*x", None),
+        // A closure in a closure, and another function's.
+        (
+            "_ZN3tok4conn28_$u7b$$u7b$closure$u7d$$u7d$28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
+            "tok::conn",
+            None,
+        ),
+        ("_ZN3tok4conn4read28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE", "tok::conn", None),
+    ] {
+        let elf = Elf::default().code(CODE, &PLAIN).function(symbol, CODE, 3);
+        let why = absence(&elf, asked).0;
+        let found = match &why {
+            AbsenceReason::InClosure { closure } => Some(closure.as_str()),
+            _ => None,
+        };
+        assert_eq!(found, closure, "{asked} in {symbol}: {why:?}");
+        if let Some(closure) = closure {
+            assert_eq!(elf.write().only(closure).address, CODE, "it is found by the name in the message");
+        }
+    }
+}
+
+#[test]
+fn functions_of_another_language_are_not_looked_for_in_its_interpreter() {
+    for (symbol, says) in [
+        ("napi_create_function", "functions of JavaScript are not supported"),
+        ("JNI_CreateJavaVM", "functions of Java are not supported"),
+        ("Py_BytesMain", "wakepath drill follows as python:FUNCTION"),
+    ] {
+        let elf = Elf::default().code(CODE, &PLAIN.repeat(2)).function(symbol, CODE, 3);
+        let made = elf.function("free_handle", CODE + 3, 3).exported().write();
+        let error = made.refusal("free_handel");
+        assert!(error.contains(says) && !error.contains("stripped"), "{error}");
+        assert_eq!(error.contains("similar"), symbol.starts_with("Py"), "{error}");
+        assert_eq!(made.only("free_handle").address, CODE + 3, "its own functions are");
+    }
+}

@@ -68,12 +68,16 @@ fn a_function_is_found_in_the_process_through_a_link_to_its_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let link = folder.path().join("linked");
     std::os::unix::fs::symlink(&function.shown, &link).expect("a link");
-    function.shown = link;
+    let mapped = std::mem::replace(&mut function.shown, link.clone());
+    function.probe.file = link;
     assert_eq!(code.address_of(&function), Some(address));
     // Another file, and none.
     for other in ["/bin/sh", "/nonexistent"] {
-        function.shown = other.into();
+        (function.shown, function.probe.file) = (other.into(), other.into());
         assert_eq!(code.address_of(&function), None, "{other}");
+        // The file of its process has that path no longer, or in its view alone.
+        function.shown = mapped.clone();
+        assert_eq!(code.address_of(&function), Some(address), "{other}");
     }
 }
 

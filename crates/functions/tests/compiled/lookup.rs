@@ -1,5 +1,6 @@
 //! Functions by name.
 
+use std::path::Path;
 use std::process::Command;
 
 use wakepath_functions::{FunctionNote, MAX_FOUND, ProbeMethod, Return};
@@ -203,12 +204,40 @@ fn a_function_called_once_is_noted() {
 }
 
 #[test]
-fn copies_that_a_compiler_made_are_found_by_the_name_in_the_source() {
+fn copies_that_a_compiler_made_are_found_by_the_name_in_the_source_and_its_rests_by_their_own() {
     let programs = Programs::new();
     let body = "push %rbp\npop %rbp\nret";
-    let source: String = ["work.constprop.0", "work.part.0"].map(|name| function(name, body)).concat();
-    let library = programs.assemble("copies.s", &source);
-    let notes: Vec<_> =
-        find(&library, "work").unwrap().functions.into_iter().flat_map(|found| found.notes).collect();
-    assert_eq!(notes, [FunctionNote::Copy, FunctionNote::PartlyInlined]);
+    let library = |names: &[&str]| {
+        let source: String = names.iter().map(|name| function(name, body)).collect();
+        programs.assemble("copies.s", &source)
+    };
+    let names = |library: &Path, asked: &str| {
+        let found = find(library, asked).unwrap().functions;
+        found.into_iter().map(|found| found.readable).collect::<Vec<_>>()
+    };
+    let all = ["work.isra.0", "work.isra.0.cold", "work.constprop.0", "work.part.0", "work.part.0.cold"];
+    let renamed = library(&all);
+    assert_eq!(names(&renamed, "work"), ["work.isra.0", "work.constprop.0"]);
+    assert_eq!(names(&renamed, "work*"), ["work.isra.0", "work.constprop.0", "work.part.0"]);
+    assert_eq!(only(&renamed, "work.isra.0").notes, [FunctionNote::Copy]);
+    assert_eq!(only(&renamed, "work.part.0").notes, [FunctionNote::PartlyInlined]);
+    assert!(refusal(&renamed, "work.isra.0.cold").contains("the cold part of `work.isra.0`"));
+    assert!(refusal(&renamed, "work.part.0.cold").contains("the cold part of `work.part.0`"));
+    assert_eq!(names(&library(&["work", "work.part.0", "work.cold"]), "work"), ["work"]);
+    let rest = refusal(&library(&["work.part.0", "work.part.0.cold", "worker"]), "work");
+    for part in
+        ["only `work.part.0` is left", "which calls that end in the beginning do not reach", "probe a caller"]
+    {
+        assert!(rest.contains(part), "{part} is missing in {rest}");
+    }
+    assert!(!rest.contains("inlined it") && !rest.contains("similar"), "{rest}");
+    let cold = refusal(&library(&["work.cold"]), "work");
+    assert!(cold.starts_with("no function `work`") && !cold.contains("is left"), "{cold}");
+    // As C++ and Rust write them.
+    let cpp = library(&["_ZN3svc5serveEi.isra.0", "_ZN3svc5serveEi.isra.0.cold"]);
+    for asked in ["svc::serve", "svc::serve(int)", "svc::serve(int).isra.0"] {
+        assert_eq!(names(&cpp, asked), ["svc::serve(int).isra.0"], "{asked}");
+    }
+    assert!(refusal(&cpp, "_ZN3svc5serveEi.isra.0.cold").contains("the cold part of"));
+    assert!(refusal(&cpp, "svc::serve(int).isra.0.cold").contains("the cold part of"));
 }

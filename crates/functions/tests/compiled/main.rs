@@ -1,5 +1,6 @@
 //! Searches for functions in programs compiled for the purpose.
 
+mod addresses;
 mod debug;
 mod files;
 mod go;
