@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use wakepath_caller::Caller;
 use wakepath_engine::latency::TargetError;
 use wakepath_live::command::CommandEnd;
-use wakepath_live::latency::LiveLatencyError;
+use wakepath_live::latency::{AbsenceReason, FindError, Interpreter, LiveLatencyError};
 use wakepath_live::record::{CollectError, GRACE, Signals, WriteError, drop_rights, exit_code};
 
 use crate::exit_code::Code;
@@ -126,11 +126,28 @@ pub fn target_failure(error: LiveLatencyError) -> Failure {
     match error {
         LiveLatencyError::Collect(error) => collect_failure(&error),
         LiveLatencyError::Target(TargetError::NotATarget(_)) => Failure::new(Code::Usage, error.to_string()).hint(
-            "a target is FILE:FUNCTION, kernel:FUNCTION, syscall:NAME, runqueue, lock, disk or disk:NAME; \
+            "a target is FILE:FUNCTION, FILE+0xADDRESS, kernel:FUNCTION, syscall:NAME, runqueue, lock, disk or disk:NAME; \
              wakepath latency --help explains each",
         ),
         LiveLatencyError::OnlyRecorded(_) => Failure::new(Code::Usage, error.to_string())
             .hint("wakepath latency -i REC TARGET counts in a recording"),
+        LiveLatencyError::OnlyDrilled(target) => {
+            let hint = format!("wakepath drill {target} -p PID finds what makes its calls slow");
+            Failure::new(Code::Usage, LiveLatencyError::OnlyDrilled(target)).hint(hint)
+        }
+        LiveLatencyError::Find(FindError::NotFound(absent)) => {
+            let hint = match absent.why {
+                AbsenceReason::Interpreted(Interpreter::JavaScript | Interpreter::Java) => {
+                    "wakepath requests explains its requests, with the plug-in for its runtime (docs/requests.md); \
+                     wakepath record -p PID -d 5s, then wakepath path --tree, shows what its threads wait for"
+                }
+                AbsenceReason::Interpreted(Interpreter::Python) => {
+                    "wakepath drill python:FUNCTION -p PID finds what makes the calls of a function of Python slow"
+                }
+                _ => "",
+            };
+            Failure::new(Code::Usage, absent).hint(hint)
+        }
         LiveLatencyError::KernelFunction { .. } => Failure::new(Code::Rights, error.to_string()).hint(
             "count the system call that reaches it (syscall:NAME), or what it waits for: lock:kernel, disk, runqueue",
         ),

@@ -13,10 +13,11 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{HandOver, PhaseMarks};
 use wakepath_live::drill::{
-    BUDGET, ChosenPeaks, DrillCommand, DrillError, DrillProgress, DrillQuery, EndReason, KernelCodeError,
-    Mode, Parameters, ParametersFile, PythonError, SavedSearch, Searched, drill, drill_all, unrecorded,
+    BUDGET, ChosenPeaks, ChosenProcess, DrillCommand, DrillError, DrillProgress, DrillQuery, EndReason,
+    KernelCodeError, Mode, Parameters, ParametersFile, PythonError, SavedSearch, Searched, choose_process,
+    drill, drill_all, unrecorded,
 };
-use wakepath_live::latency::AllowedProbes;
+use wakepath_live::latency::{AllowedProbes, Signals};
 use wakepath_report::{json, text};
 
 use crate::collecting;
@@ -36,13 +37,13 @@ use look::{FirstLook, look};
 /// peak, the functions called by TARGET are measured, then the functions called by the slowest, and so on: at each
 /// level only the calls on the way, and only in this process. The answer is the path of calls to the function that takes the time. All probes are
 /// removed at the end, also after Ctrl-C or if wakepath is killed.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct DrillArguments {
     /// The function to start from [default with --resume: the saved one]
     #[arg(value_name = "TARGET", required_unless_present = "resume")]
     target: Option<String>,
-    /// The process that calls TARGET
+    /// The process that calls TARGET [default: the process with the most time in it]
     #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
     /// Explain this peak, numbered as in the histogram of `latency`, or `all`, the slowest first [default: the slowest]
@@ -206,10 +207,6 @@ pub fn run(arguments: &DrillArguments, output: &Output) -> Result<ExitCode, Fail
 }
 
 fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitCode, Failure> {
-    if arguments.command.is_empty() && arguments.pid.is_none() {
-        return Err(Failure::new(Code::Usage, "no process is chosen")
-            .hint("write wakepath drill TARGET -p PID, or wakepath drill TARGET -- COMMAND"));
-    }
     let resume = arguments.resume.as_deref().map(read_search).transpose()?;
     let target = arguments.target.clone().or_else(|| Some(resume.as_ref()?.target().to_owned()));
     let Some(target) = target else { return Err(Failure::new(Code::Usage, "no function is chosen")) };
@@ -224,6 +221,12 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         }
         file::check_path(path)?;
     }
+    let stop = collecting::watch_signals(!arguments.command.is_empty())?;
+    let chosen = choose(arguments, &target, &stop, output)?;
+    let arguments = &DrillArguments {
+        pid: arguments.pid.or(chosen.as_ref().map(|chosen| chosen.pid)),
+        ..arguments.clone()
+    };
     let query = DrillQuery {
         target: target.clone(),
         pid: arguments.pid.unwrap_or(0),
@@ -252,7 +255,6 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         }),
         resume,
     };
-    let stop = collecting::watch_signals(!arguments.command.is_empty())?;
     let mut last = String::new();
     let mut progress = |moment: DrillProgress| {
         let text = said(&moment);
@@ -271,7 +273,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         }
     };
     output.passing("");
-    let found = match found {
+    let mut found = match found {
         Ok(found) => found,
         Err(error) if error.is_about_probes() && arguments.command.is_empty() && !arguments.no_samples => {
             if !first.answer_instead(&error.to_string(), query.pid) {
@@ -285,6 +287,9 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         }
         Err(error) => return Err(failure(error, &target, arguments)),
     };
+    for searched in &mut found.searched {
+        searched.drilled.notes.extend(chosen.iter().map(ToString::to_string));
+    }
     // Standard output belongs to the command; only a requested document goes there.
     let beside = output.beside(&arguments.command);
     let shown = if arguments.json { output } else { &beside };
@@ -292,6 +297,29 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     let status = collecting::await_command(found.command, &arguments.command, "measured", &stop, shown)?;
     collecting::warn_of_probes(status, arguments.no_exceptions, shown);
     Ok(collecting::code_of_command(status))
+}
+
+/// The process with the most time in the function, where none was named.
+fn choose(
+    arguments: &DrillArguments,
+    target: &str,
+    stop: &Signals,
+    output: &Output,
+) -> Result<Option<ChosenProcess>, Failure> {
+    if arguments.pid.is_some() || !arguments.command.is_empty() {
+        return Ok(None);
+    }
+    output.passing("looking for the process with the most time in the function");
+    let allowed = AllowedProbes {
+        slow_probes: arguments.slow_probes,
+        no_exceptions: arguments.no_exceptions,
+        stubs: false,
+    };
+    let chosen = choose_process(target, allowed, stop);
+    output.passing("");
+    let chosen = chosen.map_err(|error| refusal(error, target, arguments))?;
+    output.complain("note", &chosen.to_string());
+    Ok(Some(chosen))
 }
 
 /// Prints the answers of the probes.
@@ -422,6 +450,11 @@ fn refusal(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
             Failure::new(Code::Usage, text).hint("wakepath latency counts system calls, waits and disks")
         }
         DrillError::Several { .. } => Failure::new(Code::Usage, text).hint("write its whole name"),
+        DrillError::InNoProcess(_) | DrillError::NoPython => Failure::new(Code::Usage, text)
+            .hint("start the program, or let the drill-down start it: wakepath drill TARGET -- COMMAND"),
+        DrillError::NoneChosen { .. } | DrillError::SeveralPythons(_) => {
+            Failure::new(Code::Usage, text).hint(format!("name the process: wakepath drill {target} -p PID"))
+        }
         DrillError::Python(PythonError::Process { .. }) => Failure::new(Code::Rights, text).hint("run with sudo"),
         DrillError::Python(
             PythonError::NoProbes { .. } | PythonError::Release { .. } | PythonError::OldRelease { .. },

@@ -318,7 +318,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
 
 /// Prints the received spans, the recording's gaps, and the other processes slowed by its probes.
 fn warn(made: &Made, output: &Output) {
-    let Made { outcome, other_processes, spans, go_traces, of_goroutines, .. } = made;
+    let Made { outcome, other_processes, refused, spans, go_traces, of_goroutines, .. } = made;
     for (label, text) in spans.as_ref().map(text::spans_received).unwrap_or_default() {
         output.complain(label, &text);
     }
@@ -340,6 +340,7 @@ fn warn(made: &Made, output: &Output) {
             output.complain(label, &text);
         }
     }
+    text::refused(refused).iter().for_each(|sentence| output.complain("note", sentence));
     for others in other_processes {
         output.complain("note", &text::other_processes(others));
     }

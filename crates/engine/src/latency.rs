@@ -93,6 +93,15 @@ impl Distribution {
     }
 }
 
+/// A target that cannot be counted, beside others that can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedTarget {
+    /// The target: `FILE:FUNCTION`.
+    pub target: String,
+    /// The reason.
+    pub why: String,
+}
+
 /// The cost of a function's probes, measured before counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeCost {

@@ -47,6 +47,8 @@ pub struct WatchNews<'a> {
 pub enum WatchEvent<'a> {
     /// A notice from the rule.
     Notice(&'a Notice),
+    /// The target cannot be watched, while others are: the reason.
+    Refused(&'a str),
     /// A drill-down's answer about a change's peak.
     Drilled(Result<&'a Drilled, &'a (dyn Error + 'static)>),
 }
@@ -102,5 +104,6 @@ pub fn as_latency(news: &WatchNews<'_>, stretch: &Stretch) -> LiveLatency {
         elapsed: stretch.counted,
         reason: EndReason::Duration,
         targets: vec![Distribution::new(name.clone(), *source, stretch.histogram.clone())],
+        refused: Vec::new(),
     }
 }

@@ -178,6 +178,8 @@ pub enum AbsenceReason {
     InClosure {
         /// The closure's name.
         closure: String,
+        /// Whether the debug information shows that it is the body of an `async fn`.
+        is_known: bool,
     },
     /// The compiler put the function's beginning into its callers, and left only parts.
     Parts {
@@ -230,8 +232,12 @@ impl FunctionNotFound {
             AbsenceReason::Interpreted(language) => format!(
                 ": it runs {language}, whose functions are compiled while it runs: functions of {language} are not supported"
             ),
-            AbsenceReason::InClosure { ref closure } => format!(
-                ": the body of an async fn is a closure, here `{closure}`: name that; each poll is a call of it"
+            AbsenceReason::InClosure { ref closure, is_known: true } => format!(
+                ": it is an async fn, whose body is `{closure}`: name that; each poll is a call of it"
+            ),
+            AbsenceReason::InClosure { ref closure, is_known: false } => format!(
+                ": if it is an async fn, its body is `{closure}`: name that, each poll is a call of it; otherwise the compiler inlined it: \
+                 probe a caller"
             ),
             AbsenceReason::Parts { ref parts } => format!(
                 ": the compiler put its beginning into its callers, and only `{}` is left, which calls that end in the beginning \

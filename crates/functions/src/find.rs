@@ -280,6 +280,14 @@ impl OpenFile<'_> {
         parts.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// A closure below a function, if it may be the body of an `async fn`, and whether the debug information shows that it is.
+    fn async_body(&self, name: &str, function: &str) -> Option<(String, bool)> {
+        let closure = names::closure_in(name, function)?;
+        let known =
+            [self.image].into_iter().chain(self.debug).find_map(|image| inlined::is_async(image, name));
+        (known != Some(false)).then(|| (closure, known.unwrap_or(false)))
+    }
+
     fn not_found(&self, pattern: &Pattern) -> FunctionNotFound {
         let symbols = &self.image.symbols;
         let named = |symbol: &Symbol| pattern.matches(symbols.name(symbol));
@@ -295,7 +303,7 @@ impl OpenFile<'_> {
             true => self.parts(pattern),
             false => Vec::new(),
         };
-        let closure = functions().find_map(|name| names::closure_in(name, pattern.as_str()));
+        let closure = functions().find_map(|name| self.async_body(name, pattern.as_str()));
         let interpreter = Interpreter::of(self.image);
         let inlined = match pattern.is_exact() && closure.is_none() && interpreter.is_none() {
             true => self.inlined(pattern).unwrap_or(0),
@@ -304,7 +312,10 @@ impl OpenFile<'_> {
         let is_debugged = [self.image].into_iter().chain(self.debug).any(|image| image.debug_bytes() > 0);
         let why = match () {
             () if !parts.is_empty() => AbsenceReason::Parts { parts },
-            () if closure.is_some() => AbsenceReason::InClosure { closure: closure.unwrap_or_default() },
+            () if closure.is_some() => {
+                let (closure, is_known) = closure.unwrap_or_default();
+                AbsenceReason::InClosure { closure, is_known }
+            }
             () if inlined > 0 => AbsenceReason::Inlined { places: inlined },
             () if symbols.iter().any(|symbol| symbol.imported && named(symbol)) => AbsenceReason::Imported,
             () if symbols.iter().any(|symbol| symbol.kind == SymbolKind::Data && named(symbol)) => {

@@ -13,14 +13,19 @@ const MAX_BYTES: usize = 256 << 20;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The number of places where the code of matching functions stands inside others. `None` without debug information, or
-/// with too much.
-pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
+/// The debug information, unless it is too much.
+fn debug_sections(image: &Image) -> Option<gimli::DwarfSections<Vec<u8>>> {
     if image.debug_bytes() > MAX_BYTES as u64 {
         return None;
     }
     let section = |id: gimli::SectionId| Ok::<_, gimli::Error>(image.debug_section(id.name(), MAX_BYTES));
-    let sections = gimli::DwarfSections::load(section).ok()?;
+    gimli::DwarfSections::load(section).ok()
+}
+
+/// The number of places where the code of matching functions stands inside others. `None` without debug information, or
+/// with too much.
+pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
+    let sections = debug_sections(image)?;
     let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
     if dwarf.debug_info.reader().is_empty() {
         return None;
@@ -54,6 +59,23 @@ pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
     Some(places)
 }
 
+/// Whether a function, by its symbol, is the body of an `async fn`. `None` if the debug information does not have it.
+pub(crate) fn is_async(image: &Image, symbol: &str) -> Option<bool> {
+    let sections = debug_sections(image)?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let mut found = None;
+    for_each(&dwarf, |unit, entry| {
+        let is_it = |linkage: String| linkage == symbol;
+        if entry.tag() == gimli::DW_TAG_subprogram
+            && text(&dwarf, unit, entry, gimli::DW_AT_linkage_name).is_some_and(is_it)
+            && let Some(name) = text(&dwarf, unit, entry, gimli::DW_AT_name)
+        {
+            found = Some(name.starts_with("{async_fn#"));
+        }
+    });
+    found
+}
+
 type Entry<'a> = gimli::DebuggingInformationEntry<Reader<'a>>;
 
 /// Visits all entries; stops in a unit at the first entry that makes no sense.
@@ -74,15 +96,20 @@ fn is_meant(
     entry: &Entry<'_>,
     meaning: &NameMatcher<'_>,
 ) -> bool {
-    let text = |attribute| {
-        let value = entry.attr_value(attribute)?;
-        let text = dwarf.attr_string(unit, value).ok()?;
-        (text.len() < 4096).then(|| text.to_string().ok()).flatten()
-    };
-    match text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_name)) {
-        Some(name) => meaning.includes(name),
-        None => false,
-    }
+    let name = text(dwarf, unit, entry, gimli::DW_AT_linkage_name);
+    let name = name.or_else(|| text(dwarf, unit, entry, gimli::DW_AT_name));
+    name.is_some_and(|name| meaning.includes(&name))
+}
+
+/// An entry's text, unless it is too long for a name.
+fn text(
+    dwarf: &Dwarf<Reader<'_>>,
+    unit: &Unit<Reader<'_>>,
+    entry: &Entry<'_>,
+    attribute: gimli::DwAt,
+) -> Option<String> {
+    let text = dwarf.attr_string(unit, entry.attr_value(attribute)?).ok()?;
+    (text.len() < 4096).then(|| text.to_string().ok().map(str::to_owned)).flatten()
 }
 
 fn reference(unit: &Unit<Reader<'_>>, entry: &Entry<'_>, attribute: gimli::DwAt) -> Option<DebugInfoOffset> {

@@ -56,6 +56,7 @@ pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program,
 pub use instruction::{ProbeMethod, may_probe_behind_call};
 pub use interpreter::Interpreter;
 pub use kernel_code::{KernelCall, KernelCode, KernelCodeError, KernelExit};
+pub use library::processes_with;
 pub use other_processes::other_processes;
 pub use pattern::Pattern;
 pub use process_code::{ProcessCallee, ProcessCode, ProcessFunction, ProcessSite, ProcessSites, Unwinding};

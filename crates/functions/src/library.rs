@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use wakepath_process::{Error, Mapping, Process, SeenFile, path_through, root_of};
+use wakepath_process::{Error, Mapping, Process, SeenFile, path_through, processes, root_of};
 
 use crate::error::LibraryError;
 use crate::identity::FileIdentity;
@@ -68,8 +68,21 @@ pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLo
     }
 }
 
+/// The processes that have a file with this name mapped, as each of them sees it, except this process. A process that cannot
+/// be read is left out.
+pub fn processes_with(name: &FileName) -> Vec<u32> {
+    let has = |pid: &u32| {
+        let Ok(process) = Process::open(*pid) else { return false };
+        let wanted = WantedFile::of(name, Some(&process));
+        code_files(&process).is_ok_and(|files| files.iter().any(|mapping| wanted.is_mapped(mapping)))
+    };
+    let mut found = processes();
+    found.retain(|pid| *pid != std::process::id() && has(pid));
+    found
+}
+
 /// A name to compare with mappings.
-pub(crate) enum WantedFile<'a> {
+enum WantedFile<'a> {
     /// A library's short name, or a program's.
     Short(&'a str),
     /// The files that a path leads to, and its form in the kernel's lists, where a file that was replaced since still has it.

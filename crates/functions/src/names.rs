@@ -95,7 +95,8 @@ pub(crate) fn is_whole(text: &str, name: &str) -> bool {
             .is_some_and(|main| text.strip_prefix(&*readable(main)) == Some(&name[main.len()..]))
 }
 
-/// A closure of Rust's right below a function: `app::work::{{closure}}` for `app::work`. The body of an `async fn` is one.
+/// The readable name of a closure of Rust's right below a function: `app::work::{{closure}}` for `app::work`. The body of an
+/// `async fn` is one.
 pub(crate) fn closure_in(name: &str, function: &str) -> Option<String> {
     let last = function.rsplit("::").next().filter(|last| !last.is_empty())?;
     if !name.contains("closure") && !name.starts_with("_R") || !name.contains(last) {

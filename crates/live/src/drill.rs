@@ -11,19 +11,21 @@ pub use wakepath_collect::{DrillCommand, EndReason};
 use wakepath_distribution::{Histogram, Peak, Sums, Unit, peaks, slow_strays, slowest_by_time};
 pub use wakepath_drilldown::{Mode, ParameterError, Parameters, ParametersFile};
 use wakepath_engine::drill::{Drilled, HandOver, PhaseMarks};
-use wakepath_engine::latency::target::Target;
+use wakepath_engine::latency::target::{MAX_LISTED, Target};
 pub use wakepath_functions::KernelCodeError;
 pub use wakepath_functions::PythonError;
 use wakepath_functions::{
     Function, KernelCode, ProcessCode, ProcessFunction, Python, Return, Runtime, Unwinding,
 };
 
+mod choose;
 mod driver;
 mod error;
 mod explain;
 mod look;
 mod save;
 
+pub use choose::{ChosenProcess, choose_process};
 use driver::Driver;
 use driver::hand_over;
 use driver::python::{self, PythonOfSearch, PythonTarget};
@@ -33,7 +35,7 @@ pub use look::{LookRequest, Unrecorded, record_look, unrecorded};
 pub use save::{ResumeError, SavedSearch};
 
 use crate::command::CommandEnd;
-use crate::latency::{AllowedProbes, user_functions};
+use crate::latency::{AllowedProbes, is_function, user_functions};
 
 /// The share of the machine's time that probes may take, where nobody says another.
 pub const BUDGET: f64 = 0.05;
@@ -474,16 +476,19 @@ fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<Process
 
 /// The target's only function in a program.
 fn one_function(target: &str, pid: u32, allowed: AllowedProbes) -> Result<Function, DrillError> {
-    if !matches!(Target::parse(target), Ok(Target::Function)) || !target.contains(':') {
+    if !matches!(Target::parse(target), Ok(Target::Function)) || !is_function(target) {
         return Err(DrillError::NotAFunction(target.to_owned()));
     }
     // Its rate decides.
     let found = user_functions(target, &[pid], AllowedProbes { slow_probes: true, ..allowed })?;
-    match found.as_slice() {
+    match found.targets.as_slice() {
         [one] => match (&one.counted, &one.function) {
             (Counted::Function(_), Some(function)) => Ok(function.clone()),
             _ => Err(DrillError::NotAFunction(target.to_owned())),
         },
-        several => Err(DrillError::Several { target: target.to_owned(), count: several.len() }),
+        several => {
+            let names = several.iter().take(MAX_LISTED).map(|one| one.name.clone()).collect();
+            Err(DrillError::Several { target: target.to_owned(), count: several.len(), names })
+        }
     }
 }

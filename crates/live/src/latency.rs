@@ -25,9 +25,10 @@ mod target;
 pub use error::{KernelRefusal, LiveLatencyError};
 pub(crate) use kernel::kernel_functions;
 pub(crate) use other_processes::other_processes;
-pub(crate) use resolve::user_functions;
 use resolve::{disks, resolve};
-pub(crate) use target::LiveTarget;
+pub(crate) use resolve::{is_function, user_functions};
+pub(crate) use target::{LiveTarget, Resolved};
+pub use wakepath_functions::{AbsenceReason, FindError, Interpreter};
 
 /// The probes allowed by the user besides cheap and safe probes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub fn live_latency(
     query: &LiveQuery,
     stop: &Signals,
 ) -> Result<(LiveLatency, CommandEnd), LiveLatencyError> {
-    let targets = targets(query)?;
+    let Resolved { targets, refused } = targets(query)?;
     let counted = targets.iter().map(|target| target.counted.clone()).collect();
     let options = Options { targets: counted, ..query.options.clone() };
     let others = other_processes(&targets, &options.processes, &options.command);
@@ -92,6 +93,7 @@ pub fn live_latency(
         elapsed,
         reason: end_reason(outcome.reason),
         targets: targets.collect(),
+        refused,
     };
     Ok((latency, CommandEnd { running: outcome.running, status: outcome.status }))
 }
@@ -108,23 +110,19 @@ pub(crate) const fn end_reason(reason: SessionEnd) -> EndReason {
 /// A request's targets on this machine, each once.
 ///
 /// # Errors
-/// When a target cannot be counted, or there are too many.
-pub(crate) fn targets(query: &LiveQuery) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+/// When no target can be counted, a text means nothing, or there are too many.
+pub(crate) fn targets(query: &LiveQuery) -> Result<Resolved, LiveLatencyError> {
     let disks = disks(Path::new("/sys/class/block"));
-    let mut targets: Vec<LiveTarget> = Vec::new();
-    for text in &query.targets {
-        for target in resolve(text, &disks, &query.options.processes, query.allowed)? {
-            if !targets.iter().any(|other| other.counted == target.counted) {
-                targets.push(target);
-            }
-        }
-    }
+    let texts = query.targets.iter().map(String::as_str);
+    let mut found =
+        Resolved::all(texts, |text| resolve(text, &disks, &query.options.processes, query.allowed))?;
     let is_call = |target: &LiveTarget| matches!(target.counted, Counted::Call(_));
-    let others = targets.iter().filter(|target| !is_call(target)).count();
-    if targets.len() > MAX_TARGETS {
+    let others = found.targets.iter().filter(|target| !is_call(target)).count();
+    if found.targets.len() > MAX_TARGETS {
         // The collector has room for all system calls behind the other targets.
-        targets.sort_by_key(is_call);
+        found.targets.sort_by_key(is_call);
     }
+    let targets = &found.targets;
     let of_disks = || targets.iter().filter(|target| target.source == LatencySource::DiskRequests);
     for (asked, max) in [(others, MAX_TARGETS), (of_disks().count(), MAX_DISKS)] {
         if asked > max {
@@ -134,7 +132,7 @@ pub(crate) fn targets(query: &LiveQuery) -> Result<Vec<LiveTarget>, LiveLatencyE
     if let Some(target) = of_disks().next().filter(|_| query.options.by.is_some()) {
         return Err(LiveLatencyError::NotGrouped(target.name.clone()));
     }
-    Ok(targets)
+    Ok(found)
 }
 
 /// Adds the cost of a target's probes, for its own calls and for `others`.

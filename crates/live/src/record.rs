@@ -10,7 +10,7 @@ pub use wakepath_collect::{
 };
 use wakepath_collect::{Counted, Destination, IsAsked, KeptAttributes, MAX_TARGETS, MappedFile};
 use wakepath_engine::is_meant;
-use wakepath_engine::latency::OtherProcesses;
+use wakepath_engine::latency::{OtherProcesses, RefusedTarget};
 use wakepath_engine::record::{GoPrograms, GoRefused, GoStarted};
 use wakepath_engine::spans::ReceivedSpans;
 use wakepath_functions::{Pattern, Runtime};
@@ -23,7 +23,9 @@ pub use wakepath_symbols::Kept;
 use crate::flight::{Flight, FlightRequest};
 use crate::go_trace::{GoTrace, ReadGoTrace, end_all};
 pub use crate::latency::AllowedProbes;
-use crate::latency::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
+use crate::latency::{
+    LiveLatencyError, LiveTarget, Resolved, kernel_functions, other_processes, user_functions,
+};
 use crate::spans::SpanReceiver;
 
 /// Recording stops when the disk's free space falls below this percentage, or below 4 GiB if that is less.
@@ -61,6 +63,8 @@ pub struct Made {
     pub outcome: Outcome,
     /// For each probed file, the other processes that paid for its probes. Their cost per call is not measured.
     pub other_processes: Vec<OtherProcesses>,
+    /// The functions whose calls cannot be recorded.
+    pub refused: Vec<RefusedTarget>,
     /// The received spans, if asked for.
     pub spans: Option<ReceivedSpans>,
     /// The probed Go programs, and places in them.
@@ -157,13 +161,11 @@ pub fn record(
     }
     let mut recorder = request.options.clone();
     recorder.attributes = KeptAttributes::new(wakepath_otlp::is_kept(&request.attributes));
-    let mut targets = Vec::new();
-    for text in &request.calls {
-        targets.extend(match text.strip_prefix("kernel:") {
-            Some(pattern) => kernel_functions(&Pattern::new(pattern))?,
-            None => user_functions(text, &recorder.targets, request.allowed)?,
-        });
-    }
+    let texts = request.calls.iter().map(String::as_str);
+    let Resolved { targets, refused } = Resolved::all(texts, |text| match text.strip_prefix("kernel:") {
+        Some(pattern) => kernel_functions(&Pattern::new(pattern)),
+        None => user_functions(text, &recorder.targets, request.allowed),
+    })?;
     if targets.len() > MAX_TARGETS {
         return Err(LiveLatencyError::TooMany { asked: targets.len(), max: MAX_TARGETS }.into());
     }
@@ -225,7 +227,8 @@ pub fn record(
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.filter(|_| !is_followed);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
-    Ok(Made { outcome, other_processes, spans, go_traces, of_goroutines, goroutines: recorder.goroutines })
+    let goroutines = recorder.goroutines;
+    Ok(Made { outcome, other_processes, refused, spans, go_traces, of_goroutines, goroutines })
 }
 
 /// The part of a recording's maximum size kept for its end, bytes: for names, and for rare records (forks, thread

@@ -12,7 +12,7 @@ use wakepath_distribution::watch::{Alarm, Change, Notice, Stretch};
 use wakepath_distribution::{Histogram, Unit, peak_to_explain};
 use wakepath_engine::Host;
 use wakepath_engine::drill::PhaseMarks;
-use wakepath_engine::latency::{Distribution, TimeSlice};
+use wakepath_engine::latency::{Distribution, LatencySource, RefusedTarget, TimeSlice};
 use wakepath_engine::watch::{
     MAX_SUMMARY_CHANGES, TargetSummary, WatchEvent, WatchNews, Watched, WatchedTarget,
 };
@@ -21,8 +21,8 @@ use wakepath_recording::this_host;
 use crate::command::CommandEnd;
 use crate::drill::{BUDGET, DrillError, DrillQuery, Next, Parameters, Searched, drill};
 use crate::latency::{
-    AllowedProbes, LiveLatencyError, LiveQuery, LiveTarget, Options, Signals, end_reason, other_processes,
-    targets, with_costs,
+    AllowedProbes, LiveLatencyError, LiveQuery, LiveTarget, Options, Resolved, Signals, end_reason,
+    other_processes, targets, with_costs,
 };
 
 pub use kept::{Kept, KeptChanges};
@@ -54,7 +54,7 @@ pub fn watch(
     stop: &Signals,
     news: &mut dyn FnMut(&WatchNews<'_>),
 ) -> Result<(Watched, CommandEnd), LiveLatencyError> {
-    let targets = targets(&query.live)?;
+    let Resolved { targets, refused } = targets(&query.live)?;
     let counted = targets.iter().map(|target| target.counted.clone()).collect();
     let options =
         Options { targets: counted, by: None, every: Some(query.every), ..query.live.options.clone() };
@@ -65,6 +65,13 @@ pub fn watch(
         _ => None,
     };
     let host = Host::from(&this_host());
+    for RefusedTarget { target, why } in &refused {
+        let target = WatchedTarget { name: target.clone(), source: LatencySource::Calls, process: None };
+        let what = WatchEvent::Refused(why);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
+        let origin_realtime_ns = now.and_then(|now| u64::try_from(now.as_nanos()).ok());
+        news(&WatchNews { host: &host, target: &target, origin_realtime_ns, at: Duration::ZERO, what });
+    }
     let mut watching = Watching {
         host: &host,
         states: targets.iter().map(|target| TargetState::new(target, process, unit)).collect(),
@@ -299,7 +306,6 @@ mod tests {
     use std::cell::RefCell;
 
     use wakepath_distribution::watch::Stop;
-    use wakepath_engine::latency::LatencySource;
 
     use super::*;
 
@@ -377,6 +383,7 @@ mod tests {
                     WatchEvent::Notice(Notice::Usual(_)) => "usual",
                     WatchEvent::Notice(Notice::Changed(_)) => "changed",
                     WatchEvent::Notice(_) => "another notice",
+                    WatchEvent::Refused(_) => "refused",
                     WatchEvent::Drilled(_) => "drilled",
                 },
             ));

@@ -379,6 +379,7 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
         elapsed: Duration::from_secs(5),
         reason: latency::live::EndReason::Duration,
         targets,
+        refused: Vec::new(),
     }
 }
 

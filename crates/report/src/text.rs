@@ -18,6 +18,7 @@ mod open_chains;
 mod overview;
 mod path;
 mod reclaims;
+mod refused;
 mod requests;
 mod segments;
 mod spans;
@@ -45,6 +46,7 @@ pub use overview::{candidate, overview};
 pub(crate) use overview::{headline as overview_headline, next_words as overview_next};
 pub use path::path;
 pub(crate) use path::{next_words, record_words, row_text};
+pub use refused::refused;
 pub(crate) use requests::{
     NextStep, by_cause_sentence, cause_words, next_step, operation_name, other_warnings, request_sentence,
     spans_left_out,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Distribution;
+use super::{Distribution, RefusedTarget};
 use crate::Host;
 
 /// The reason why counting ended.
@@ -29,4 +29,6 @@ pub struct LiveLatency {
     pub reason: EndReason,
     /// The distributions, in the request's order.
     pub targets: Vec<Distribution>,
+    /// The targets that cannot be counted; a pattern's functions one by one.
+    pub refused: Vec<RefusedTarget>,
 }

@@ -353,7 +353,7 @@ fn an_async_function_is_named_by_the_closure_that_is_its_body() {
         let elf = Elf::default().code(CODE, &PLAIN).function(symbol, CODE, 3);
         let why = absence(&elf, asked).0;
         let found = match &why {
-            AbsenceReason::InClosure { closure } => Some(closure.as_str()),
+            AbsenceReason::InClosure { closure, is_known: false } => Some(closure.as_str()),
             _ => None,
         };
         assert_eq!(found, closure, "{asked} in {symbol}: {why:?}");

@@ -163,3 +163,53 @@ fn a_name_of_four_kilobytes_is_not_looked_for_in_debug_information() {
         assert_eq!(refusal(&app, &name).contains("inlined it into its callers"), known, "{length}");
     }
 }
+
+const FUTURES: &str = "
+use std::{future::Future, hint::black_box, pin::Pin, task::{Context, Poll, Waker}};
+struct Twice(bool);
+impl Future for Twice {
+    type Output = u64;
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
+        if std::mem::replace(&mut self.0, true) { Poll::Ready(3) } else { Poll::Pending }
+    }
+}
+#[inline(never)] fn work(n: u64) -> u64 { (0..n).fold(0, |sum, next| black_box(sum + next)) }
+async fn conn(n: u64) -> u64 { let first = work(n); first + work(Twice(false).await) }
+#[inline(always)] fn plain(n: u64) -> u64 {
+    let add: Box<dyn Fn(u64) -> u64> = black_box(Box::new(move |x| work(x + n)));
+    add(n)
+}
+fn main() {
+    let n = std::env::args().count() as u64;
+    let mut future: Pin<Box<dyn Future<Output = u64>>> = black_box(Box::pin(conn(n)));
+    let mut context = Context::from_waker(Waker::noop());
+    while future.as_mut().poll(&mut context).is_pending() {}
+    println!(\"{}\", plain(n));
+}
+";
+
+#[test]
+fn an_async_function_is_known_by_its_debug_information() {
+    let programs = Programs::new();
+    let source = programs.path("app.rs");
+    std::fs::write(&source, FUTURES).unwrap();
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    for options in [&["-g"][..], &["-g", "-Csymbol-mangling-version=v0"], &[]] {
+        let app = programs.path("app");
+        let output = ["--edition=2021", "-Copt-level=2", "-o"];
+        run(Command::new(&compiler).args(output).arg(&app).args(options).arg(&source));
+        let refused = |function| refusal(&app, function);
+        let body = if options.len() > 1 { "app::conn::{closure#0}" } else { "app::conn::{{closure}}" };
+        let sentence = match options.is_empty() {
+            true => format!("if it is an async fn, its body is `{body}`"),
+            false => format!("it is an async fn, whose body is `{body}`"),
+        };
+        assert!(refused("app::conn").contains(&sentence), "{options:?}: {}", refused("app::conn"));
+        assert_eq!(only(&app, body).readable, body);
+        // A closure in a function that was inlined is no body of an async function.
+        let plain = refused("app::plain");
+        let is_inlined = plain.contains("the compiler inlined it into its callers (1 place)");
+        assert_eq!(is_inlined, !options.is_empty(), "{options:?}: {plain}");
+        assert!(is_inlined || plain.contains("otherwise the compiler inlined it: probe a caller"), "{plain}");
+    }
+}

@@ -27,8 +27,22 @@ pub enum DrillError {
         "`{0}` is not a function of a program: a drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION"
     )]
     NotAFunction(String),
-    #[error("`{target}` matches {count} functions: a drill-down has one")]
-    Several { target: String, count: usize },
+    #[error(
+        "`{target}` matches {count} functions: a drill-down has one; among them: {}",
+        .names.iter().map(|name| name.escape_debug().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    Several { target: String, count: usize, names: Vec<String> },
+    #[error("no process has the file of `{0}` mapped")]
+    InNoProcess(String),
+    #[error("no process runs CPython 3.11, whose functions are followed")]
+    NoPython,
+    #[error(
+        "`{target}` may be called in {} processes ({}), and none of them returned from it in {}",
+        .processes.len(), listed(.processes), seconds(*.elapsed)
+    )]
+    NoneChosen { target: String, processes: Vec<u32>, elapsed: Duration },
+    #[error("{} processes run CPython 3.11: {}", .0.len(), listed(.0))]
+    SeveralPythons(Vec<u32>),
     #[error("process {pid} has not mapped {}, where `{function}` is", .file.display())]
     NotMapped { pid: u32, function: String, file: PathBuf },
     #[error(
@@ -150,6 +164,15 @@ impl DrillError {
 
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
+}
+
+/// The most processes named in an error.
+const MAX_PROCESSES: usize = 8;
+
+fn listed(processes: &[u32]) -> String {
+    let mut names: Vec<String> = processes.iter().take(MAX_PROCESSES).map(ToString::to_string).collect();
+    names.extend((processes.len() > MAX_PROCESSES).then(|| String::from("…")));
+    names.join(", ")
 }
 
 fn among(similar: &[String]) -> String {

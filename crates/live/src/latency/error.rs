@@ -13,6 +13,8 @@ pub enum LiveLatencyError {
     Target(#[from] TargetError),
     #[error("`{0}` is counted only in a recording")]
     OnlyRecorded(String),
+    #[error("`{0}` is a function of Python: only wakepath drill follows these")]
+    OnlyDrilled(String),
     #[error("`{name}` is a function of this kernel, but its calls cannot be seen: {source}")]
     KernelFunction { name: String, source: CollectError },
     #[error("cannot probe the kernel's `{name}`: {why}")]
@@ -54,6 +56,22 @@ pub enum KernelRefusal {
     Untraceable,
     #[error("the kernel's type information does not describe its arguments, which a probe needs")]
     NoType,
+}
+
+impl LiveLatencyError {
+    /// The reason why a function that is there cannot be counted; `None` for other errors.
+    pub(super) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Find(FindError::Refused(refusal)) => Some(refusal.why.to_string()),
+            Self::KernelRefused { why, .. } => Some(why.to_string()),
+            Self::KernelFunction { source, .. } => Some(source.to_string()),
+            Self::Slow { what, per_call_ns, .. } => Some(format!(
+                "the kernel has to single-step {what}{}; --slow-probes probes it all the same",
+                single_step_cost(*per_call_ns)
+            )),
+            _ => None,
+        }
+    }
 }
 
 /// The cost of a single-stepped call.

@@ -8,9 +8,9 @@ use wakepath_collect::{
 use wakepath_functions::Pattern;
 
 use super::error::{KernelRefusal, LiveLatencyError};
-use super::target::LiveTarget;
-use wakepath_engine::latency::LatencySource;
+use super::target::{LiveTarget, Resolved};
 use wakepath_engine::latency::target::matching;
+use wakepath_engine::latency::{LatencySource, RefusedTarget};
 
 /// The kernel's lists of traceable functions.
 const TRACEABLE: [&str; 2] = [
@@ -36,11 +36,8 @@ const NEVER: [&str; 14] = [
     "panic",
 ];
 
-/// The most functions named as refused for a pattern.
-const MAX_NAMED: usize = 5;
-
 /// The functions that match a pattern and that this kernel allows to be probed.
-pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Resolved, LiveLatencyError> {
     // Without symbols, the name is tried as it stands.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let traceable = TRACEABLE.iter().find_map(|path| std::fs::read_to_string(path).ok());
@@ -127,13 +124,13 @@ impl<'a> Known<'a> {
         Ok(names)
     }
 
-    /// The probeable functions among these names, with their notes.
+    /// The probeable functions among these names, with their notes, and the others.
     fn find(
         &self,
         pattern: &Pattern,
         names: &[&str],
         has_type: impl Fn(&str) -> bool,
-    ) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+    ) -> Result<Resolved, LiveLatencyError> {
         let (mut found, mut refused, mut there) = (Vec::new(), Vec::new(), HashSet::new());
         for &name in names {
             match self.probed(name, &has_type) {
@@ -150,17 +147,15 @@ impl<'a> Known<'a> {
             let (pattern, count) = (pattern.as_str().to_owned(), found.len());
             return Err(LiveLatencyError::TooManyOfKernel { pattern, count, max: MAX_TARGETS });
         }
-        let Some(first) = found.first_mut() else {
-            let Some((name, why)) = refused.into_iter().next() else { return Ok(found) };
-            return Err(LiveLatencyError::KernelRefused { name: name.to_owned(), why });
-        };
-        for (name, why) in refused.iter().take(MAX_NAMED) {
-            first.notes.push(format!("left out `{name}`: {why}"));
+        if found.is_empty()
+            && let Some((name, why)) = refused.first()
+        {
+            return Err(LiveLatencyError::KernelRefused { name: (*name).to_owned(), why: why.clone() });
         }
-        if let Some(more @ 1..) = refused.len().checked_sub(MAX_NAMED) {
-            first.notes.push(format!("left out {more} more functions that cannot be probed"));
-        }
-        Ok(found)
+        let refused = refused
+            .into_iter()
+            .map(|(name, why)| RefusedTarget { target: format!("kernel:{name}"), why: why.to_string() });
+        Ok(Resolved { targets: found, refused: refused.collect() })
     }
 
     /// The function with this name, under a name with type information.
@@ -232,14 +227,10 @@ ffffffffc0000000 t of_module\t[ext4]
         "vfs_read\nvfs_write\nvfs_local\ntwice\ntwice\nalias\ntypeless\ntyped\ndo_exit\nof_module [ext4]\n";
 
     fn find(pattern: &str) -> Result<Vec<LiveTarget>, LiveLatencyError> {
-        find_in(SYMBOLS, Some(TRACED), pattern)
+        find_in(SYMBOLS, Some(TRACED), pattern).map(|found| found.targets)
     }
 
-    fn find_in(
-        symbols: &str,
-        traceable: Option<&str>,
-        pattern: &str,
-    ) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+    fn find_in(symbols: &str, traceable: Option<&str>, pattern: &str) -> Result<Resolved, LiveLatencyError> {
         let known = Known::new(symbols, traceable);
         let pattern = Pattern::new(pattern);
         let names = known.meant(&pattern)?;
@@ -300,8 +291,15 @@ ffffffffc0000000 t of_module\t[ext4]
         let found = find("*").expect("functions");
         let functions: Vec<_> = found.iter().map(|found| function(found).name.as_str()).collect();
         assert_eq!(functions, ["alias", "do_exit", "same", "typed", "vfs_local", "vfs_read", "vfs_write"]);
-        let left_out = found[0].notes.iter().filter(|note| note.starts_with("left out `"));
-        assert_eq!(left_out.count(), 4, "{found:#?}");
+        let refused = find_in(SYMBOLS, Some(TRACED), "*").expect("functions").refused;
+        let refused: Vec<_> = refused.iter().map(|one| (one.target.as_str(), &one.why[..20])).collect();
+        let expected = [
+            ("kernel:dark", "the kernel does not "),
+            ("kernel:of_module", "it belongs to the mo"),
+            ("kernel:twice", "2 functions have tha"),
+            ("kernel:typeless", "the kernel's type in"),
+        ];
+        assert_eq!(refused, expected);
         // A function may have several names: the kernel lists one as traceable, and has a type for one.
         assert_eq!(find("same").expect("a function").len(), 1);
         let found = find("typed_elsewhere").expect("a function");
@@ -328,7 +326,7 @@ ffffffffc0000000 t of_module\t[ext4]
 
     #[test]
     fn without_names_the_one_that_was_asked_for_is_tried() {
-        let found = find_in("", None, "vfs_read").expect("a function");
+        let found = find_in("", None, "vfs_read").expect("a function").targets;
         assert_eq!(found[0].name, "kernel:vfs_read");
     }
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use wakepath_collect::{Counted, calibrate};
-use wakepath_engine::latency::TargetError;
 use wakepath_engine::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
+use wakepath_engine::latency::{RefusedTarget, TargetError};
 use wakepath_event::Call;
-use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
+use wakepath_functions::{Finder, Function, FunctionNote, Probe, ProbeMethod, Return};
 
 use super::error::LiveLatencyError;
 use super::kernel::kernel_functions;
-use super::target::LiveTarget;
+use super::target::{LiveTarget, Resolved};
 use super::{AllowedProbes, LatencySource};
 
 /// The targets for `text`: one, or several for a pattern.
@@ -19,12 +19,12 @@ pub(super) fn resolve(
     disks: &[(String, u32)],
     processes: &[u32],
     allowed: AllowedProbes,
-) -> Result<Vec<LiveTarget>, LiveLatencyError> {
-    let one = |source, counted| Ok(vec![LiveTarget::new(text, source, counted)]);
+) -> Result<Resolved, LiveLatencyError> {
+    let one = |source, counted| Ok(vec![LiveTarget::new(text, source, counted)].into());
     match Target::parse(text)? {
         Target::RunQueue => one(LatencySource::CpuWaits, Counted::RunQueue),
-        Target::Lock(None) => Ok([LockKind::User, LockKind::Kernel].map(LiveTarget::lock).to_vec()),
-        Target::Lock(Some(kind)) => Ok(vec![LiveTarget::lock(kind)]),
+        Target::Lock(None) => Ok([LockKind::User, LockKind::Kernel].map(LiveTarget::lock).to_vec().into()),
+        Target::Lock(Some(kind)) => Ok(vec![LiveTarget::lock(kind)].into()),
         Target::Disk(None) => one(LatencySource::DiskRequests, Counted::Disk(None)),
         Target::Disk(Some(name)) => match disks.iter().find(|(disk, _)| disk == name) {
             Some(&(_, number)) => one(LatencySource::DiskRequests, Counted::Disk(Some(number))),
@@ -40,54 +40,92 @@ pub(super) fn resolve(
                 notes: instead.map(|made| made_instead(pattern.as_str(), made)).into_iter().collect(),
                 ..LiveTarget::new(name, LatencySource::Calls, counted)
             };
-            Ok(calls.map(target).collect())
+            Ok(calls.map(target).collect::<Vec<_>>().into())
         }
         Target::Blocked(_) | Target::Segment(_) | Target::Span(_) | Target::User(_) => {
             Err(LiveLatencyError::OnlyRecorded(text.to_owned()))
         }
         Target::KernelFunction(pattern) => kernel_functions(&pattern),
-        Target::Function if !text.contains(':') => Err(TargetError::NotATarget(text.to_owned()).into()),
+        Target::Function if !is_function(text) => Err(TargetError::NotATarget(text.to_owned()).into()),
         Target::Function => user_functions(text, processes, allowed),
     }
 }
 
-/// The functions for `text`, for probes on these processes, or on all if there are none.
+/// Whether a text may name a function in a file: `FILE:FUNCTION` or `FILE+0xADDRESS`.
+pub(crate) fn is_function(text: &str) -> bool {
+    text.contains(':') || wakepath_functions::Target::parse(text).is_ok()
+}
+
+/// The functions for `text`, for probes on these processes, or on all if there are none. A pattern's functions that cannot be
+/// probed are refused one by one.
+///
+/// # Errors
+/// When there is none, or none can be probed.
 pub(crate) fn user_functions(
     text: &str,
     processes: &[u32],
     allowed: AllowedProbes,
-) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+) -> Result<Resolved, LiveLatencyError> {
     let target = wakepath_functions::Target::parse(text)?;
     let mut finder = Finder::new(processes).learning_callers();
     if allowed.no_exceptions {
         finder = finder.without_exceptions();
     }
-    let found = finder.find(&target)?;
+    let found = finder.find(&target).map_err(|error| match text.starts_with(PYTHON) {
+        true => LiveLatencyError::OnlyDrilled(text.to_owned()),
+        false => error.into(),
+    })?;
+    let name = |function: &str| format!("{}:{function}", target.file);
+    let refused = found
+        .refused
+        .iter()
+        .map(|refusal| RefusedTarget { target: name(&refusal.name), why: refusal.why.to_string() });
+    let mut resolved = Resolved { targets: Vec::new(), refused: refused.collect() };
     let several = found.functions.len() > 1;
-    let mut probed = Vec::new();
+    // Measured once for each kind.
+    let mut costs: Vec<(&str, Option<u64>)> = Vec::new();
+    let mut first_slow = None;
     for function in found.functions {
-        let slow = slow_part(&function.probe);
-        if let Some(what) = slow.filter(|_| !allowed.slow_probes) {
-            let calibration = calibrate(&function.probe);
-            return Err(LiveLatencyError::Slow {
-                name: function.readable,
-                file: function.shown.display().to_string(),
-                what,
-                per_call_ns: calibration.map(|found| found.per_call_ns),
+        if let Some(what) = slow_part(&function.probe).filter(|_| !allowed.slow_probes) {
+            let known = costs.iter().find(|(part, _)| *part == what).map(|(_, cost)| *cost);
+            let per_call_ns = known.unwrap_or_else(|| {
+                let cost = calibrate(&function.probe).map(|found| found.per_call_ns);
+                costs.push((what, cost));
+                cost
             });
+            let (shown, file) = (name(&function.readable), function.shown.display().to_string());
+            let slow = LiveLatencyError::Slow { name: function.readable, file, what, per_call_ns };
+            resolved.refused.extend(slow.refusal().map(|why| RefusedTarget { target: shown, why }));
+            first_slow.get_or_insert(slow);
+            continue;
         }
-        let name = if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() };
-        probed.push(LiveTarget {
+        let is_named = several || is_named_otherwise(&target, &function);
+        let name = if is_named { name(&function.readable) } else { text.to_owned() };
+        resolved.targets.push(LiveTarget {
             file: Some(function.shown.clone()),
             notes: function.notes.iter().map(ToString::to_string).collect(),
             function: Some(function.clone()),
             ..LiveTarget::new(name, LatencySource::Calls, Counted::Function(function.probe))
         });
     }
-    if let Some(first) = probed.first_mut() {
-        first.notes.extend(found.refused.iter().map(ToString::to_string));
+    match first_slow {
+        Some(slow) if resolved.targets.is_empty() => Err(slow),
+        _ => Ok(resolved),
     }
-    Ok(probed)
+}
+
+/// The prefix of a Python function, which only a drill-down follows. A file may be called so too.
+const PYTHON: &str = "python:";
+
+/// Whether a function has another name than it was asked by: it was asked by its address, or the compiler made a copy.
+fn is_named_otherwise(target: &wakepath_functions::Target, function: &Function) -> bool {
+    let is_copy = || function.notes.contains(&FunctionNote::Copy);
+    let asked = target.function.as_str();
+    let is_whole = asked == function.readable || function.names.iter().any(|name| name == asked);
+    match target.address() {
+        Some(address) => !function.readable.ends_with(&format!("+{address:#x}")),
+        None => target.function.is_exact() && is_copy() && !is_whole,
+    }
 }
 
 /// The note about a call that today's C library does not make.
@@ -156,12 +194,12 @@ mod tests {
             let found = resolve(text, &disks, &[], AllowedProbes::default())
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
             let found: Vec<_> =
-                found.iter().map(|target| (target.name.as_str(), target.counted.clone())).collect();
+                found.targets.iter().map(|target| (target.name.as_str(), target.counted.clone())).collect();
             assert_eq!(found, expected, "{text}");
         }
         let notes = |text| {
             let found = resolve(text, &disks, &[], AllowedProbes::default()).expect(text);
-            found.into_iter().flat_map(|target| target.notes).collect::<Vec<_>>()
+            found.targets.into_iter().flat_map(|target| target.notes).collect::<Vec<_>>()
         };
         let instead =
             "today's C library makes the system call newfstatat in lstat(): syscall:newfstatat counts it";

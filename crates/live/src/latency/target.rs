@@ -6,7 +6,60 @@ use wakepath_collect::Counted;
 use wakepath_functions::Function;
 
 use super::LatencySource;
+use super::error::LiveLatencyError;
+use wakepath_engine::latency::RefusedTarget;
 use wakepath_engine::latency::target::LockKind;
+
+/// Targets as users write them, on this machine.
+#[derive(Debug, Default)]
+pub(crate) struct Resolved {
+    /// At least one, each once.
+    pub targets: Vec<LiveTarget>,
+    /// The functions that cannot be probed.
+    pub refused: Vec<RefusedTarget>,
+}
+
+impl Resolved {
+    /// The targets of all these texts, if at least one can be counted. A refused function does not spoil the others; a text
+    /// that means nothing does.
+    ///
+    /// # Errors
+    /// The first text's error that means nothing; the first refusal if no target is left.
+    pub fn all<'a>(
+        texts: impl Iterator<Item = &'a str>,
+        resolve: impl Fn(&str) -> Result<Self, LiveLatencyError>,
+    ) -> Result<Self, LiveLatencyError> {
+        let mut all = Self::default();
+        let mut first = None;
+        for text in texts {
+            match resolve(text) {
+                Ok(found) => {
+                    for target in found.targets {
+                        if !all.targets.iter().any(|other| other.counted == target.counted) {
+                            all.targets.push(target);
+                        }
+                    }
+                    all.refused.extend(found.refused);
+                }
+                Err(error) => {
+                    let Some(why) = error.refusal() else { return Err(error) };
+                    all.refused.push(RefusedTarget { target: text.to_owned(), why });
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        match first {
+            Some(error) if all.targets.is_empty() => Err(error),
+            _ => Ok(all),
+        }
+    }
+}
+
+impl From<Vec<LiveTarget>> for Resolved {
+    fn from(targets: Vec<LiveTarget>) -> Self {
+        Self { targets, refused: Vec::new() }
+    }
+}
 
 /// A target that this machine can count.
 #[derive(Debug, Clone, PartialEq, Eq)]

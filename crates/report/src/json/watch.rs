@@ -132,6 +132,7 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, out: &mut d
         }),
         ..match news.what {
             WatchEvent::Notice(notice) => notice_json(notice),
+            WatchEvent::Refused(why) => WatchJson { failure: Some(text(why.as_bytes())), ..named("refused") },
             WatchEvent::Drilled(Ok(found)) => {
                 let mut drilled = Vec::new();
                 drill(found, None, &mut drilled)?;

@@ -106,6 +106,10 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, layout: Lay
                 format!(": {several} again since {}, after {length} without any", clock.time(*back, news.at));
             screen.wrapped(4, say(Style::Strong, text));
         }
+        WatchEvent::Refused(why) => {
+            let text = format!(" is not watched: {}", escape(why.as_bytes()));
+            screen.wrapped(4, say(Style::Normal, text));
+        }
         WatchEvent::Drilled(Ok(found)) => return drill(found, false, layout),
         WatchEvent::Drilled(Err(error)) => {
             let text = format!(": the drill-down found nothing: {}", escape(error.to_string().as_bytes()));

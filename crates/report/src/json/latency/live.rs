@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use wakepath_engine::latency::RefusedTarget;
 use wakepath_engine::latency::live::LiveLatency;
 
-use super::{TargetJson, ns, target};
+use super::{TargetJson, ns, target, text};
 
 #[derive(Serialize)]
 struct LatencyJson {
@@ -14,6 +15,13 @@ struct LatencyJson {
     source: &'static str,
     elapsed_ns: u64,
     targets: Vec<TargetJson>,
+    refused: Vec<RefusedJson>,
+}
+
+#[derive(Serialize)]
+struct RefusedJson {
+    target: String,
+    why: String,
 }
 
 /// Writes distributions counted live.
@@ -26,8 +34,13 @@ pub fn live_latency(latency: &LiveLatency, out: &mut dyn Write) -> io::Result<()
         source: "live",
         elapsed_ns: ns(latency.elapsed),
         targets: latency.targets.iter().map(target).collect(),
+        refused: latency.refused.iter().map(refused).collect(),
     };
     crate::json::write(out, &document)
+}
+
+fn refused(RefusedTarget { target, why }: &RefusedTarget) -> RefusedJson {
+    RefusedJson { target: text(target.as_bytes()), why: text(why.as_bytes()) }
 }
 
 #[cfg(test)]
@@ -70,7 +83,9 @@ mod tests {
             }),
             notes: vec![String::from("a note")],
         };
-        let found = live(vec![distribution]);
+        let mut found = live(vec![distribution]);
+        let (name, why) = (String::from("./app:g\u{202e}"), String::from("a loop\u{202e}"));
+        found.refused.push(RefusedTarget { target: name, why });
         let document = document(include_str!("../../../contract/latency.txt"), |out| {
             live_latency(&found, out)?;
             assert!(out.is_ascii(), "nothing that turns a terminal's text around");

@@ -4,11 +4,19 @@ use wakepath_engine::latency::live::{EndReason, LiveLatency};
 
 use super::distributions;
 use crate::screen::{Layout, Line, Screen};
+use crate::text::refused;
 
 /// Each target's histogram, and its changes over time if requested.
 pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     distributions(&latency.targets, latency.elapsed, layout, &mut screen);
+    let refused = refused(&latency.refused);
+    if !refused.is_empty() {
+        screen.blank();
+    }
+    for sentence in refused {
+        screen.wrapped(0, Line::faint(sentence));
+    }
     if latency.reason == EndReason::Interrupted {
         screen.blank();
         screen.wrapped(0, Line::faint("interrupted before the time was over"));
