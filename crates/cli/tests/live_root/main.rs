@@ -36,6 +36,7 @@ mod reload;
 mod scripts;
 mod services;
 mod signals;
+mod targets;
 mod timeouts;
 mod watch;
 mod ways_out;

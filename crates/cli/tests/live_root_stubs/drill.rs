@@ -2,6 +2,7 @@
 
 mod budget;
 mod callers;
+mod chosen;
 mod hand_over;
 mod languages;
 mod lines;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wakepath_harness::live::{
-    Place, command, document, document_among, first_byte, list, number, place, program, run,
+    Place, command, document, document_among, first_byte, list, number, place, program, run, wakepath,
 };
 
 /// `push %rbp`, the first instruction of each function.

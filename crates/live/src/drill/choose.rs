@@ -54,7 +54,7 @@ impl fmt::Display for ChosenProcess {
             None => write!(f, "asked: process {pid} ({name}), the only one with the function"),
             Some(Share { ns, of_ns, processes, counted_for }) => write!(
                 f,
-                "asked: process {pid} ({name}), which had {:.1}% of the time in the function, among {processes} with calls in {} ms",
+                "asked: process {pid} ({name}), which had {:.1}% of the time in the function, of {processes} processes with calls in {} ms",
                 *ns as f64 / (*of_ns).max(1) as f64 * 100.0,
                 counted_for.as_millis()
             ),
@@ -183,7 +183,7 @@ mod tests {
         let chosen = ChosenProcess { pid: 8, name: String::from("a\u{7}"), share: Some(share) };
         assert_eq!(
             chosen.to_string(),
-            "asked: process 8 (a\\u{7}), which had 75.0% of the time in the function, among 2 with calls in 50 ms"
+            "asked: process 8 (a\\u{7}), which had 75.0% of the time in the function, of 2 processes with calls in 50 ms"
         );
         let only = ChosenProcess { share: None, ..chosen };
         assert_eq!(only.to_string(), "asked: process 8 (a\\u{7}), the only one with the function");

@@ -87,3 +87,55 @@ impl LiveTarget {
         Self::new(name, LatencySource::LockWaits, counted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_engine::latency::TargetError;
+    use wakepath_functions::{FindError, Refusal, RefusalReason};
+
+    use super::*;
+
+    /// `a` and `b` are a target each; `-x` is refused; `*` has `b`, `c` and a refused function; others mean nothing.
+    fn resolve(text: &str) -> Result<Resolved, LiveLatencyError> {
+        let disk = |number| {
+            LiveTarget::new(format!("t{number}"), LatencySource::DiskRequests, Counted::Disk(Some(number)))
+        };
+        let refused =
+            |target: &str| RefusedTarget { target: target.to_owned(), why: String::from("a reason") };
+        match text {
+            "a" => Ok(vec![disk(1)].into()),
+            "b" => Ok(vec![disk(2)].into()),
+            "*" => Ok(Resolved { targets: vec![disk(2), disk(3)], refused: vec![refused("d")] }),
+            _ if text.starts_with('-') => {
+                let (name, file) = (text.to_owned(), String::from("app"));
+                Err(FindError::from(Refusal { name, file, why: RefusalReason::LoopToEntry }).into())
+            }
+            _ => Err(TargetError::NotATarget(text.to_owned()).into()),
+        }
+    }
+
+    #[test]
+    fn a_refused_function_spoils_no_other_target_and_a_text_without_meaning_does() {
+        let loops = RefusalReason::LoopToEntry.to_string();
+        for (texts, targets, refused) in [
+            (&["a", "-x", "b"][..], &["t1", "t2"][..], &[("-x", loops.as_str())][..]),
+            (&["-x", "b", "-y"], &["t2"], &[("-x", &loops), ("-y", &loops)]),
+            (&["b", "*", "a", "b"], &["t2", "t3", "t1"], &[("d", "a reason")]),
+            (&[], &[], &[]),
+        ] {
+            let found = Resolved::all(texts.iter().copied(), resolve).expect("targets");
+            let names: Vec<_> = found.targets.iter().map(|target| target.name.as_str()).collect();
+            let left: Vec<_> =
+                found.refused.iter().map(|one| (one.target.as_str(), one.why.as_str())).collect();
+            assert_eq!((names.as_slice(), left.as_slice()), (targets, refused), "{texts:?}");
+        }
+        for (texts, error) in [
+            (&["-x", "-y"][..], "cannot probe `-x` in app: a loop"),
+            (&["a", "?", "b"], "`?` is not a target"),
+            (&["-x", "?"], "`?` is not a target"),
+        ] {
+            let found = Resolved::all(texts.iter().copied(), resolve).expect_err("no targets").to_string();
+            assert!(found.starts_with(error), "{texts:?}: {found}");
+        }
+    }
+}
