@@ -93,7 +93,7 @@ impl Distribution {
     }
 }
 
-/// A target that cannot be counted, beside others that can.
+/// A refused target beside counted ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedTarget {
     /// The target: `FILE:FUNCTION`.

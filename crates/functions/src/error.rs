@@ -65,7 +65,7 @@ fn beside(interpreter: &str, runs: &Option<(u32, PathBuf)>) -> String {
     match runs {
         Some((pid, program)) => {
             let program = program.display().to_string();
-            format!("process {pid} runs {}: name that", program.escape_debug())
+            format!("process {pid} runs {}: name this file", program.escape_debug())
         }
         None => format!("probe {interpreter}, or a program that the script calls"),
     }
@@ -174,11 +174,11 @@ pub enum AbsenceReason {
     NoDebug,
     /// The file runs functions of another language, which are not machine code in it.
     Interpreted(Interpreter),
-    /// Rust code whose body is a closure: an `async fn`, or a function that was inlined with a closure in it.
+    /// Rust code whose body is a closure: an `async fn`, or an inlined function with a closure.
     InClosure {
         /// The closure's name.
         closure: String,
-        /// Whether the debug information shows that it is the body of an `async fn`.
+        /// Whether the debug information shows an `async fn`.
         is_known: bool,
     },
     /// The compiler put the function's beginning into its callers, and left only parts.
@@ -232,15 +232,15 @@ impl FunctionNotFound {
             AbsenceReason::Interpreted(language) => format!(
                 ": it runs {language}, whose functions are compiled while it runs: functions of {language} are not supported"
             ),
-            AbsenceReason::InClosure { ref closure, is_known: true } => format!(
-                ": it is an async fn, whose body is `{closure}`: name that; each poll is a call of it"
-            ),
+            AbsenceReason::InClosure { ref closure, is_known: true } => {
+                format!(": it is an async fn, whose body is `{closure}`: name it; each poll is a call")
+            }
             AbsenceReason::InClosure { ref closure, is_known: false } => format!(
-                ": if it is an async fn, its body is `{closure}`: name that, each poll is a call of it; otherwise the compiler inlined it: \
+                ": if it is an async fn, its body is `{closure}`: name it, each poll is a call; otherwise the compiler inlined it: \
                  probe a caller"
             ),
             AbsenceReason::Parts { ref parts } => format!(
-                ": the compiler put its beginning into its callers, and only `{}` is left, which calls that end in the beginning \
+                ": the compiler put its beginning into its callers, and only `{}` is left, which calls ending in the beginning \
                  do not reach: probe a caller, or name the part",
                 parts.join("`, `")
             ),
@@ -324,7 +324,9 @@ pub enum RefusalReason {
         outer: String,
     },
     /// The address is amid a function.
-    #[error("no function begins there: the address is in `{outer}`, which begins at {begins:#x}; probe that")]
+    #[error(
+        "no function begins there: the address is in `{outer}`, which begins at {begins:#x}; probe its beginning"
+    )]
     Amid {
         /// The function around it.
         outer: String,
@@ -333,12 +335,12 @@ pub enum RefusalReason {
     },
     /// Nothing in the file shows a function at the address.
     #[error(
-        "nothing in the file shows that a function begins there: no symbol, and no entry of its table for unwinding"
+        "nothing in the file shows a function's beginning there: no symbol, and no entry in its table for unwinding"
     )]
     NoBeginning,
     /// The table for unwinding has a piece of code with a stack in use at its beginning.
     #[error(
-        "the stack is in use there: it is a part of a function, which is jumped to and never called; probe the function that jumps to it"
+        "the stack is in use there: a function jumps to this part and never calls it; probe the function"
     )]
     UnnamedPart,
     /// The seldom run part of a function, stored elsewhere.

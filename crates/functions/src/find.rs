@@ -94,7 +94,7 @@ impl Finder {
 }
 
 impl Finder {
-    /// The error for a script, with the program that the only process runs.
+    /// The error for a script, with the only process's program.
     fn with_program(&self, error: FileError) -> FileError {
         match (error, self.processes.as_slice()) {
             (FileError::Script { path, interpreter, .. }, &[pid]) => {
@@ -161,7 +161,7 @@ impl OpenFile<'_> {
         Ok(Ok(()))
     }
 
-    /// The symbols of the function that begins at an address: functions, or else places in assembler code.
+    /// The symbols at a function's address: functions, or else places in assembler code.
     fn begins_at<'s>(&'s self, address: u64, neighbours: &FunctionMap<'s>) -> Vec<&'s Symbol> {
         let functions = neighbours.at(address);
         if !functions.is_empty() {
@@ -174,7 +174,7 @@ impl OpenFile<'_> {
         labels.collect()
     }
 
-    /// Checks that a function without a symbol begins at an address, by the table for unwinding.
+    /// Checks by the table for unwinding whether a function without a symbol begins at an address.
     fn check_beginning(&self, address: u64, neighbours: &FunctionMap<'_>) -> Result<(), RefusalReason> {
         let image = self.image;
         if image.offset(address).is_none() {
@@ -268,7 +268,7 @@ impl OpenFile<'_> {
         tables.next().map(|(file, table)| AbsenceReason::Damaged { file: file.clone(), table })
     }
 
-    /// The parts that the compiler left of a function whose beginning it put into the callers.
+    /// The remaining parts of a function whose beginning the compiler put into the callers.
     fn parts(&self, pattern: &Pattern) -> Vec<String> {
         let meaning = names::NameMatcher::of(pattern);
         let symbols = self.image.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Function);
@@ -280,7 +280,7 @@ impl OpenFile<'_> {
         parts.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// A closure below a function, if it may be the body of an `async fn`, and whether the debug information shows that it is.
+    /// A closure below a function, if it may be an `async fn`'s body, and whether the debug information says so.
     fn async_body(&self, name: &str, function: &str) -> Option<(String, bool)> {
         let closure = names::closure_in(name, function)?;
         let known =

@@ -19,7 +19,7 @@ pub(crate) struct Frames {
     section: Vec<u8>,
     /// By address: a piece's range, and its entry's offset in the table.
     pieces: Vec<(Range<u64>, usize)>,
-    /// Whether a piece has a function that exceptions call as they pass.
+    /// Whether exceptions call a function as they pass a piece.
     pub has_personality: bool,
 }
 
@@ -48,7 +48,7 @@ impl Frames {
         Self { address, section, pieces, has_personality }
     }
 
-    /// The piece that begins at an address.
+    /// The piece beginning at an address.
     pub fn at(&self, address: u64) -> Option<Range<u64>> {
         self.around(address).filter(|range| range.start == address)
     }

@@ -16,7 +16,7 @@ pub(crate) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The identity of the file that opens at `open`, and that processes see as `shown`.
+    /// A file's identity: it opens at `open`, and processes see it as `shown`.
     pub fn of(open: &Path, shown: &Path) -> Self {
         let path = shown.canonicalize().unwrap_or_else(|_| shown.to_owned());
         Self::new(open.metadata().ok().as_ref(), path)

@@ -259,7 +259,7 @@ impl Image {
     }
 
     /// Whether its code lets exceptions pass although no symbol is left to say so: C++ or Rust, linked without libraries
-    /// and stripped. C has such places too, for the end of a thread: in the C library, and where the symbol says it.
+    /// and stripped. C has such places too, for a thread's end: in the C library, and where the symbol says it.
     pub fn hides_personalities(&self) -> bool {
         let marks = ["__gcc_personality_v0", "__libc_start_main"];
         let is_c = |symbol: &Symbol| {

@@ -59,7 +59,7 @@ pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
     Some(places)
 }
 
-/// Whether a function, by its symbol, is the body of an `async fn`. `None` if the debug information does not have it.
+/// Whether a function, by its symbol, is an `async fn`'s body. `None` if the debug information does not have it.
 pub(crate) fn is_async(image: &Image, symbol: &str) -> Option<bool> {
     let sections = debug_sections(image)?;
     let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));

@@ -16,7 +16,7 @@ pub enum Interpreter {
 }
 
 impl Interpreter {
-    /// The interpreter in a file, by a function that each of its builds defines, or by the function that starts it.
+    /// The interpreter in a file, by a function in each of its builds, or by the function starting it.
     pub(crate) fn of(image: &Image) -> Option<Self> {
         image.symbols.iter().find_map(|symbol| match (image.symbols.name(symbol), symbol.imported) {
             ("napi_create_function", false) => Some(Self::JavaScript),

@@ -33,7 +33,7 @@ impl FileLocation {
         Self { shown: path.clone(), open: path, root: PathBuf::from("/") }
     }
 
-    /// The name of an address where no symbol is, as the kernel and other tools write it.
+    /// An address's name where no symbol is, as the kernel and other tools write it.
     pub fn name_of(&self, address: u64) -> String {
         format!("{}+{address:#x}", self.shown.file_name().unwrap_or_default().to_string_lossy())
     }
@@ -42,7 +42,7 @@ impl FileLocation {
 /// The files for a name: several, where processes have different files mapped.
 ///
 /// Files that the processes have mapped come first; a library not mapped yet may still be loaded, and is looked for
-/// where the loader would. A path is that of a file here, or that of a file in a process's own view.
+/// where the loader would. A path leads to a file here, or in a process's own view.
 pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLocation>, LibraryError> {
     refuse_runtime_map(name)?;
     let mut mapped = BTreeSet::new();
@@ -68,8 +68,7 @@ pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLo
     }
 }
 
-/// The processes that have a file with this name mapped, as each of them sees it, except this process. A process that cannot
-/// be read is left out.
+/// The processes with a file of this name mapped, as each sees it, except this process. Unreadable processes are left out.
 pub fn processes_with(name: &FileName) -> Vec<u32> {
     let has = |pid: &u32| {
         let Ok(process) = Process::open(*pid) else { return false };
@@ -85,12 +84,12 @@ pub fn processes_with(name: &FileName) -> Vec<u32> {
 enum WantedFile<'a> {
     /// A library's short name, or a program's.
     Short(&'a str),
-    /// The files that a path leads to, and its form in the kernel's lists, where a file that was replaced since still has it.
+    /// A path's files, and its form in the kernel's lists, where a file replaced since still has it.
     Path(Option<PathBuf>, Vec<FileIdentity>),
 }
 
 impl<'a> WantedFile<'a> {
-    /// A name in this process's view and in that of `process`.
+    /// A name in this process's view and in the other process's.
     pub fn of(name: &'a FileName, process: Option<&Process>) -> Self {
         let path = match name {
             FileName::Short(name) => return Self::Short(name),
@@ -121,7 +120,7 @@ impl<'a> WantedFile<'a> {
     }
 }
 
-/// The file at a path in a process's own view, if that is another file than here, and can be opened through the process.
+/// The file at a path in a process's own view, if it is another file than here, and can be opened through the process.
 fn inside_location(name: &FileName, process: &Process) -> Option<FileLocation> {
     let FileName::Path(path) = name else { return None };
     let theirs = process.seen(path.is_absolute().then_some(path)?).ok()?;

@@ -86,7 +86,7 @@ pub(crate) fn is_part(name: &str) -> bool {
     name.find(".part.").is_some_and(|at| at > 0)
 }
 
-/// Whether a text is the whole name of a function, as the linker has it or as its language writes it, with the
+/// Whether a text is a function's whole name, as the linker has it or as its language writes it, with the
 /// compiler's suffixes.
 pub(crate) fn is_whole(text: &str, name: &str) -> bool {
     text == name
@@ -95,8 +95,8 @@ pub(crate) fn is_whole(text: &str, name: &str) -> bool {
             .is_some_and(|main| text.strip_prefix(&*readable(main)) == Some(&name[main.len()..]))
 }
 
-/// The readable name of a closure of Rust's right below a function: `app::work::{{closure}}` for `app::work`. The body of an
-/// `async fn` is one.
+/// The readable name if it is a Rust closure right below a function: `app::work::{{closure}}` for `app::work`, such as an
+/// `async fn`'s body.
 pub(crate) fn closure_in(name: &str, function: &str) -> Option<String> {
     let last = function.rsplit("::").next().filter(|last| !last.is_empty())?;
     if !name.contains("closure") && !name.starts_with("_R") || !name.contains(last) {

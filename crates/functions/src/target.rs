@@ -79,7 +79,7 @@ impl Target {
         Ok(Self { file, function: Pattern::new(function) })
     }
 
-    /// The address, if the function is written as one: `0x2880`, or `app+0x2880` as answers name functions in a stripped
+    /// The address, if the function is written so: `0x2880`, or `app+0x2880` as answers name functions in a stripped
     /// file `app`. It is an address in the file, before any loading.
     pub fn address(&self) -> Option<u64> {
         let (before, number) =

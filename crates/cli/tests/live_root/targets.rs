@@ -136,7 +136,7 @@ fn a_function_is_counted_by_its_address_and_named_by_its_symbol() {
     assert_eq!(count(&stripped), [(stripped.clone(), 70)]);
     assert!(
         refused(&format!("{named}+{looping:#x}"))
-            .contains("nothing in the file shows that a function begins there")
+            .contains("nothing in the file shows a function's beginning there")
     );
     assert!(refused(&by_name).contains("is stripped"));
 }

@@ -29,6 +29,6 @@ pub struct LiveLatency {
     pub reason: EndReason,
     /// The distributions, in the request's order.
     pub targets: Vec<Distribution>,
-    /// The targets that cannot be counted; a pattern's functions one by one.
+    /// The refused targets; a pattern's functions separately.
     pub refused: Vec<RefusedTarget>,
 }

@@ -148,9 +148,9 @@ fn what_the_table_for_unwinding_leaves_open_is_refused() {
     };
     assert_eq!(only(&library, &format!("{text:#x}")).size, 3);
     let error = refusal(&library, &format!("{:#x}", text + 3));
-    assert!(error.contains("it is a part of a function, which is jumped to and never called"), "{error}");
+    assert!(error.contains("a function jumps to this part and never calls it"), "{error}");
     let error = refusal(&library, &format!("{:#x}", text + 5));
-    assert!(error.contains("nothing in the file shows that a function begins there"), "{error}");
+    assert!(error.contains("nothing in the file shows a function's beginning there"), "{error}");
     let error = refusal(&library, &format!("{:#x}", text + 4));
     assert!(error.contains(&format!("is in `{}`", at(&library, text + 3))), "{error}");
 }

@@ -226,14 +226,14 @@ fn copies_that_a_compiler_made_are_found_by_the_name_in_the_source_and_its_rests
     assert_eq!(names(&library(&["work", "work.part.0", "work.cold"]), "work"), ["work"]);
     let rest = refusal(&library(&["work.part.0", "work.part.0.cold", "worker"]), "work");
     for part in
-        ["only `work.part.0` is left", "which calls that end in the beginning do not reach", "probe a caller"]
+        ["only `work.part.0` is left", "which calls ending in the beginning do not reach", "probe a caller"]
     {
         assert!(rest.contains(part), "{part} is missing in {rest}");
     }
     assert!(!rest.contains("inlined it") && !rest.contains("similar"), "{rest}");
     let cold = refusal(&library(&["work.cold"]), "work");
     assert!(cold.starts_with("no function `work`") && !cold.contains("is left"), "{cold}");
-    // As C++ and Rust write them.
+    // The names in C++ and Rust.
     let cpp = library(&["_ZN3svc5serveEi.isra.0", "_ZN3svc5serveEi.isra.0.cold"]);
     for asked in ["svc::serve", "svc::serve(int)", "svc::serve(int).isra.0"] {
         assert_eq!(names(&cpp, asked), ["svc::serve(int).isra.0"], "{asked}");

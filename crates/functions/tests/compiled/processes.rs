@@ -96,7 +96,7 @@ fn needs_root_a_file_of_a_container_is_reached_through_its_process() {
     let running = Running::start(Command::new("unshare").args(["-m", "sh", "-c", script, "sh"]).arg(folder));
     let found = running.find("waits:handle");
     assert_eq!(found.shown, Path::new("/mnt/waits"));
-    let root = PathBuf::from(format!("/proc/{}/root", running.0.id()));
+    let root = PathBuf::from(root_of(running.0.id()));
     assert_eq!(found.probe.file, root.join("mnt/waits"));
     assert_eq!(running.find("/mnt/waits:handle").probe.file, found.probe.file);
 }
@@ -151,7 +151,7 @@ fn needs_root_a_path_is_the_one_that_the_process_sees() {
     let running = Running::start(Command::new("chroot").arg(&root).arg("/usr/bin/env"));
     let expected = running.find("env:handle");
     let inside = root.canonicalize().unwrap().join("opt/bin/env");
-    for path in ["/usr/bin/env", "/opt/bin/env", &format!("/proc/{}/root/opt/bin/env", running.0.id())] {
+    for path in ["/usr/bin/env", "/opt/bin/env", &format!("{}/opt/bin/env", root_of(running.0.id()))] {
         assert_eq!(running.find(&format!("{path}:handle")), expected, "{path}");
     }
     assert_eq!(running.find(&format!("{}:handle", inside.display())), expected);
@@ -159,7 +159,7 @@ fn needs_root_a_path_is_the_one_that_the_process_sees() {
     assert!(ProcessCode::of(running.0.id(), true).unwrap().address_of(&expected).is_some());
     // Not mapped: opened through the process, unless a link would lead elsewhere from here.
     let later = running.find("/opt/bin/later:handle");
-    let through = format!("/proc/{}/root/opt/bin/later", running.0.id());
+    let through = format!("{}/opt/bin/later", root_of(running.0.id()));
     assert_eq!((later.probe.file, later.shown), (through.into(), "/opt/bin/later".into()));
     let error = |path: &str| {
         let target = Target::parse(&format!("{path}:handle")).unwrap();
@@ -182,13 +182,17 @@ fn a_script_in_place_of_an_interpreter_names_the_program_of_the_process() {
     };
     let pid = running.0.id();
     let says = format!(
-        "which /usr/bin/env runs: its functions are not machine code; process {pid} runs {}: name that",
+        "which /usr/bin/env runs: its functions are not machine code; process {pid} runs {}: name this file",
         app.display()
     );
     assert!(error(&[pid]).ends_with(&says), "{}", error(&[pid]));
     for processes in [&[][..], &[pid, std::process::id()]] {
         assert!(error(processes).ends_with("; probe /usr/bin/env, or a program that the script calls"));
     }
+}
+
+fn root_of(pid: u32) -> String {
+    format!("/proc/{pid}/root")
 }
 
 /// Only root reads the mappings of another user's process, and changes roots.

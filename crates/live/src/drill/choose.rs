@@ -1,4 +1,4 @@
-//! The process of a drill-down for which none was named: the one with the most time in the function.
+//! Chooses a drill-down's process where the user named none: the process with the most time in the function.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use super::DrillError;
 use super::driver::python::PythonTarget;
 use crate::latency::{AllowedProbes, LiveLatencyError, is_function, kernel_functions, user_functions};
 
-/// How long calls are counted at most, and the number of calls that end each round: a function that is called often is
+/// How long calls are counted at most, and the number of calls ending each round: a function with many calls is
 /// probed for a moment only.
 const ROUNDS: [(Duration, u64); 3] =
     [(Duration::from_millis(50), 100), (Duration::from_millis(500), 10), (Duration::from_secs(3), 0)];
 
-/// The number of times that the processes with a file are looked for, as long as one of them ends meanwhile.
+/// The maximum number of searches for the processes with a file, as long as any ends meanwhile.
 const MAX_LOOKS: usize = 5;
 
 /// The process chosen for a drill-down.
@@ -62,7 +62,7 @@ impl fmt::Display for ChosenProcess {
     }
 }
 
-/// Chooses the process for a drill-down: the only one that has the function's file mapped, or the one with the most time in the
+/// Chooses the process for a drill-down: the only process with the function's file mapped, or the process with the most time in the
 /// function, by a short count.
 ///
 /// # Errors

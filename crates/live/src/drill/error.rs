@@ -149,7 +149,12 @@ impl DrillError {
         match self {
             Self::Target(Find(FindError::Refused(refusal))) => !matches!(
                 refusal.why,
-                RefusalReason::NotCode { .. } | RefusalReason::ColdPart { .. } | RefusalReason::Ifunc { .. }
+                RefusalReason::NotCode { .. }
+                    | RefusalReason::Amid { .. }
+                    | RefusalReason::NoBeginning
+                    | RefusalReason::UnnamedPart
+                    | RefusalReason::ColdPart { .. }
+                    | RefusalReason::Ifunc { .. }
             ),
             // A call that began before has a stack.
             Self::NotCalled { .. }

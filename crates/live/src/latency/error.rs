@@ -59,7 +59,7 @@ pub enum KernelRefusal {
 }
 
 impl LiveLatencyError {
-    /// The reason why a function that is there cannot be counted; `None` for other errors.
+    /// The reason why an existing function cannot be counted; `None` for other errors.
     pub(super) fn refusal(&self) -> Option<String> {
         match self {
             Self::Find(FindError::Refused(refusal)) => Some(refusal.why.to_string()),

@@ -56,8 +56,8 @@ pub(crate) fn is_function(text: &str) -> bool {
     text.contains(':') || wakepath_functions::Target::parse(text).is_ok()
 }
 
-/// The functions for `text`, for probes on these processes, or on all if there are none. A pattern's functions that cannot be
-/// probed are refused one by one.
+/// The functions for `text`, for probes on these processes, or on all if there are none. A pattern's unprobeable functions
+/// are refused separately.
 ///
 /// # Errors
 /// When there is none, or none can be probed.

@@ -15,16 +15,16 @@ use wakepath_engine::latency::target::LockKind;
 pub(crate) struct Resolved {
     /// At least one, each once.
     pub targets: Vec<LiveTarget>,
-    /// The functions that cannot be probed.
+    /// The refused functions.
     pub refused: Vec<RefusedTarget>,
 }
 
 impl Resolved {
-    /// The targets of all these texts, if at least one can be counted. A refused function does not spoil the others; a text
-    /// that means nothing does.
+    /// The targets of all these texts, if any can be counted. A refused function does not spoil the others; a text
+    /// without meaning does.
     ///
     /// # Errors
-    /// The first text's error that means nothing; the first refusal if no target is left.
+    /// The error about the first text without meaning; the first refusal if no target is left.
     pub fn all<'a>(
         texts: impl Iterator<Item = &'a str>,
         resolve: impl Fn(&str) -> Result<Self, LiveLatencyError>,
