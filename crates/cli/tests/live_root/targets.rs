@@ -29,12 +29,13 @@ fn strip(program: &str) {
     assert!(Command::new("strip").arg(program).status().expect("strip").success());
 }
 
+/// The targets' names and numbers of calls.
+type Counted = Vec<(String, u64)>;
+/// The refused targets' names and reasons.
+type Refused = Vec<(String, String)>;
+
 /// The names and the numbers of calls of each counted target, and the refused targets.
-fn counted(
-    folder: &Place,
-    targets: &[&str],
-    command: &[&str],
-) -> (Vec<(String, u64)>, Vec<(String, String)>) {
+fn counted(folder: &Place, targets: &[&str], command: &[&str]) -> (Counted, Refused) {
     let (out, _) = run(folder, &[&["latency", "--json"], targets, &["--"], command].concat(), 0);
     let (document, _) = document_among(&out);
     let text = |value: &Value| value.as_str().expect("text").to_owned();

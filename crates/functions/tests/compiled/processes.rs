@@ -115,6 +115,13 @@ fn needs_root_the_program_of_a_process_is_found_after_its_path_is_gone() {
     assert_eq!(own(&running.find(&format!("{exe}:handle"))), own(&before));
     let place = address(&before);
     assert!(place.is_some());
+    // Another name of the same file.
+    let hard = programs.path("hard");
+    fs::hard_link(&app, &hard).unwrap();
+    assert_eq!(own(&running.find(&format!("{}:handle", hard.display()))), own(&before));
+    let probe = Probe { file: hard.clone(), ..before.probe.clone() };
+    assert_eq!(address(&Function { shown: hard.clone(), probe, ..before.clone() }), place);
+    fs::remove_file(&hard).unwrap();
     fs::remove_file(&app).unwrap();
     for replaced in [false, true] {
         if replaced {
@@ -125,6 +132,9 @@ fn needs_root_the_program_of_a_process_is_found_after_its_path_is_gone() {
         let map_files = format!("/proc/{}/map_files", running.0.id());
         assert!(found.probe.file.starts_with(map_files), "{:?}", found.probe.file);
     }
+    // The file that the process has mapped, not the new file at its path.
+    let by_path = running.find(&format!("{}:handle", app.display()));
+    assert_eq!((own(&by_path), address(&by_path)), (own(&before), place));
     // The process of the program that replaced it has another file.
     let other = Running::start(&mut Command::new(&app));
     let target = Target::parse(&format!("{exe}:handle")).unwrap();
