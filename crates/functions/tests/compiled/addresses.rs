@@ -88,7 +88,21 @@ fn the_returns_of_stripped_code_through_which_exceptions_pass_are_all_found() {
             assert_eq!(probe, function.probe, "{} {options:?}", function.readable);
         }
     }
-    // The C library lets threads end in this way; its functions keep their cheaper probes.
+    // C has such places for the end of a thread alone; its functions keep their cheaper probes.
+    let source = "
+        extern int usleep(unsigned);
+        static volatile int ended;
+        static void end(int *x) { ended = *x; }
+        __attribute__((noinline)) int serve(int n) {
+            int x __attribute__((cleanup(end))) = n;
+            return usleep(n) + usleep(n + 1);
+        }
+        int main(int argc, char **argv) { return serve(argc); }
+    ";
+    let app = programs.compile("cleans.c", source, &["-O2", "-fexceptions"]);
+    let serve = only(&app, "serve");
+    run(Command::new("strip").arg(&app));
+    assert_eq!(by_address(&app, serve.address).0.returns, Return::ReturnProbe);
     let malloc = Finder::new(&[]).find(&Target::parse("libc:malloc").unwrap()).unwrap().functions.remove(0);
     assert_eq!(malloc.probe.returns, Return::ReturnProbe);
 }
