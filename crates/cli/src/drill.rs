@@ -276,7 +276,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     let mut found = match found {
         Ok(found) => found,
         Err(error) if error.is_about_probes() && arguments.command.is_empty() && !arguments.no_samples => {
-            if !first.answer_instead(&error.to_string(), query.pid) {
+            if !first.answer_instead(&error, query.pid) {
                 return Err(failure(error, &target, arguments));
             }
             first

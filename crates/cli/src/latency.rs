@@ -25,8 +25,8 @@ use recorded::RecordedArguments;
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
 ///
-/// A TARGET is a function in a program or library (`libc:malloc`, `./app:handle_*`) or in the kernel
-/// (`kernel:vfs_read`, where the kernel allows it), a system call (`syscall:read`, or several: `syscall:p*64`), waits
+/// A TARGET is a function in a program or library (`libc:malloc`, `./app:handle_*`, `app+0x2880` by its address) or in
+/// the kernel (`kernel:vfs_read`, where the kernel allows it), a system call (`syscall:read`, or several: `syscall:p*64`), waits
 /// for a CPU (`runqueue`) or for locks (`lock:user`, `lock:kernel`, `lock` for both), or disk requests (`disk`,
 /// `disk:sda`). The kernel counts each; only the counts leave it.
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::calls_of_peak;
 use wakepath_engine::{CallsQuery, PathQuery, Tid, Which, calls, function_stacks};
-use wakepath_live::drill::{ChosenPeaks, LookRequest, Next, Unrecorded, record_look};
+use wakepath_live::drill::{ChosenPeaks, DrillError, LookRequest, Next, Unrecorded, record_look};
 use wakepath_live::latency::AllowedProbes;
 use wakepath_report::{json, text};
 
@@ -21,7 +21,7 @@ use crate::record::read_made;
 /// The first look at a peak's calls, by samples and waits. Another process takes it: recording gives up the right to put probes.
 pub(super) struct FirstLook<'a> {
     arguments: &'a DrillArguments,
-    target: &'a str,
+    target: String,
     unrecorded: Option<Unrecorded>,
     output: &'a Output,
     /// With --json, what it printed: for each peak a document in a line.
@@ -31,13 +31,13 @@ pub(super) struct FirstLook<'a> {
 }
 
 impl<'a> FirstLook<'a> {
-    pub(super) const fn new(
+    pub(super) fn new(
         arguments: &'a DrillArguments,
-        target: &'a str,
+        target: &str,
         unrecorded: Option<Unrecorded>,
         output: &'a Output,
     ) -> Self {
-        Self { arguments, target, unrecorded, output, documents: Vec::new(), shown: false }
+        Self { arguments, target: target.to_owned(), unrecorded, output, documents: Vec::new(), shown: false }
     }
 
     /// Takes the look, unless it shows nothing.
@@ -73,7 +73,7 @@ impl<'a> FirstLook<'a> {
         };
         let looked = match why {
             Some(why) => {
-                let target = self.target;
+                let target = &self.target;
                 self.output.complain("note", &format!("the calls of `{target}` were not recorded: {why}"));
                 self.look_at_stacks(pid)
             }
@@ -89,7 +89,12 @@ impl<'a> FirstLook<'a> {
     }
 
     /// Answers by the stacks that hold a function, which no probe shows for this reason. Returns whether there is an answer.
-    pub(super) fn answer_instead(&mut self, why: &str, pid: u32) -> bool {
+    pub(super) fn answer_instead(&mut self, error: &DrillError, pid: u32) -> bool {
+        let why = error.to_string();
+        // Stacks have names.
+        if let Some(named) = error.name_for_address(&self.target) {
+            self.target = named;
+        }
         self.output.complain("note", &format!("{why}: samples and waits answer instead, not call by call"));
         self.shown = self.look_at_stacks(pid).unwrap_or(false);
         self.shown
@@ -101,7 +106,7 @@ impl<'a> FirstLook<'a> {
         // Its name, which threads beside the target see, is in this path; the file may have been replaced meanwhile.
         let program = std::env::current_exe().ok().filter(|path| path.exists());
         let mut look = Command::new(program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")));
-        look.arg("drill").arg(self.target).arg("-p").arg(pid.to_string());
+        look.arg("drill").arg(&self.target).arg("-p").arg(pid.to_string());
         look.arg("-d").arg(format!("{}ms", time.as_millis())).arg("-o").arg(&arguments.output);
         look.stdin(Stdio::null());
         look

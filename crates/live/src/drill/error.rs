@@ -6,7 +6,7 @@ use std::time::Duration;
 use wakepath_collect::{EndReason, Error as CollectError};
 use wakepath_distribution::Peak;
 use wakepath_drilldown::{EventError, ParameterError};
-use wakepath_functions::{FindError, KernelCodeError, PythonError, RefusalReason};
+use wakepath_functions::{FindError, KernelCodeError, PythonError, RefusalReason, Target};
 
 use super::save::ResumeError;
 use crate::latency::LiveLatencyError;
@@ -141,6 +141,17 @@ impl DrillError {
     /// recorder's own, as on a full disk, is no reason to end somebody's work.
     pub const fn ends_the_command(&self) -> bool {
         !matches!(self, Self::Collect(_))
+    }
+
+    /// The refused function by its name in the file, `FILE:FUNCTION`, if the target is its address.
+    pub fn name_for_address(&self, target: &str) -> Option<String> {
+        let is_address = Target::parse(target).is_ok_and(|target| target.address().is_some());
+        match self {
+            Self::Target(LiveLatencyError::Find(FindError::Refused(refusal))) if is_address => {
+                Some(format!("{}:{}", refusal.file, refusal.name))
+            }
+            _ => None,
+        }
     }
 
     /// Whether the function is there, and no probe shows its calls: the stacks that hold it may still answer.

@@ -5,19 +5,19 @@ use std::process::Command;
 use serde_json::Value;
 use wakepath_harness::live::texts;
 
-use super::{Drilled, alone, built, document, list, only_path, wakepath};
+use super::{Drilled, alone, built, document, list, only_path, program, run, wakepath};
 
 /// The names on the way to the culprit `compute`, and their addresses in the program.
 const WAY: [&str; 4] = ["serve", "look_up", "fetch", "read_block"];
 
-fn addresses(program: &str) -> [u64; 4] {
+fn addresses<const N: usize>(program: &str, names: [&str; N]) -> [u64; N] {
     let symbols = Command::new("nm").arg(program).output().expect("nm").stdout;
     let symbols = String::from_utf8(symbols).expect("text");
     let address = |name: &str| {
         let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).expect("the function");
         u64::from_str_radix(&line[..16], 16).expect("an address")
     };
-    WAY.map(address)
+    names.map(address)
 }
 
 const SHORT: [&str; 3] = ["--start-ops", "400", "--no-samples"];
@@ -30,7 +30,7 @@ fn path_of(answer: &Value) -> Vec<String> {
 fn a_stripped_program_is_drilled_by_an_address_also_after_its_file_is_gone() {
     let Some(folder) = alone("addresses open stripped programs") else { return };
     let program = built(&folder);
-    let places = addresses(&program);
+    let places = addresses(&program, WAY);
     let ask =
         |target: &str, pid: &str| document(&folder, &[&["drill", target, "-p", pid], &SHORT[..]].concat());
     {
@@ -41,6 +41,7 @@ fn a_stripped_program_is_drilled_by_an_address_also_after_its_file_is_gone() {
         let (_, err) = texts(&refused);
         assert_eq!(refused.status.code(), Some(2), "{err}");
         assert!(err.contains(&format!("is in `serve`, which begins at {:#x}", places[0])), "{err}");
+        assert!(!err.contains("samples and waits answer instead"), "no stack holds an address: {err}");
     }
     assert!(Command::new("strip").arg(&program).status().expect("strip").success());
     let stripped = places.map(|address| format!("drilled+{address:#x}"));
@@ -102,4 +103,16 @@ fn without_a_process_the_one_with_the_most_time_in_the_function_is_asked_and_nam
         err.contains(&format!("asked: process {} (drilled), the only one with the function", only.1)),
         "{err}"
     );
+}
+
+#[test]
+fn a_function_without_probes_is_answered_by_its_stacks_also_by_its_address() {
+    let Some(folder) = alone("stacks have the name behind an address") else { return };
+    let leaves = program(&folder, "leaves", include_str!("leaves.c"), &["-O2", "-g"]);
+    let [serve] = addresses(&leaves, ["serve"]);
+    let process = Drilled::start_program(&leaves, &[]);
+    let target = format!("{leaves}+{serve:#x}");
+    let (out, err) = run(&folder, &["drill", &target, "-p", &process.1, "-d", "12s"], 0);
+    assert!(err.contains("samples and waits answer instead, not call by call"), "{err}");
+    assert!(out.contains("  serve\n  └─ burn (leaves)"), "{out}");
 }
