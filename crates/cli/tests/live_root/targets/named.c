@@ -17,9 +17,9 @@
 	__asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n" code "\n.size " name ", .-" name "\n")
 
 FUNCTION("handle_get", ".cfi_startproc\npush %rbp\n.cfi_def_cfa_offset 16\npop %rbp\n.cfi_def_cfa_offset 8\nret\n.cfi_endproc");
+FUNCTION("handle_step", "mov %rdi, %rax\nret");
 FUNCTION("handle_put", ".cfi_startproc\npush %rbp\n.cfi_def_cfa_offset 16\npop %rbp\n.cfi_def_cfa_offset 8\nret\n.cfi_endproc");
 FUNCTION("handle_loop", "dec %rdi\njnz handle_loop\nret");
-FUNCTION("handle_step", "mov %rdi, %rax\nret");
 FUNCTION("serve.isra.0", "push %rbp\npop %rbp\nret");
 FUNCTION("serve.isra.0.cold", "pop %rbp\nret");
 
