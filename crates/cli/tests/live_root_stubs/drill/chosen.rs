@@ -108,11 +108,11 @@ fn without_a_process_the_one_with_the_most_time_in_the_function_is_asked_and_nam
 #[test]
 fn a_function_without_probes_is_answered_by_its_stacks_also_by_its_address() {
     let Some(folder) = alone("stacks have the name behind an address") else { return };
-    let leaves = program(&folder, "leaves", include_str!("leaves.c"), &["-O2", "-g"]);
-    let [serve] = addresses(&leaves, ["serve"]);
-    let process = Drilled::start_program(&leaves, &[]);
-    let target = format!("{leaves}+{serve:#x}");
+    let loops = program(&folder, "loops", include_str!("loops.c"), &["-O2", "-g"]);
+    let [serve] = addresses(&loops, ["serve"]);
+    let process = Drilled::start_program(&loops, &[]);
+    let target = format!("{loops}+{serve:#x}");
     let (out, err) = run(&folder, &["drill", &target, "-p", &process.1, "-d", "12s"], 0);
     assert!(err.contains("samples and waits answer instead, not call by call"), "{err}");
-    assert!(out.contains("  serve\n  └─ burn (leaves)"), "{out}");
+    assert!(out.contains("  serve\n  └─ burn (loops)"), "{out}");
 }
