@@ -1,4 +1,4 @@
-//! A process's time in a function by the stacks that hold it, where its calls are not known one by one.
+//! A process's time in a function by the stacks with it, where its calls are not known.
 
 use std::sync::OnceLock;
 
@@ -13,16 +13,16 @@ use super::{CallsAnswer, CallsOf, Which, group, head_of};
 use crate::code_names::code_names;
 use crate::{Comm, Recorded, Tid};
 
-/// The time of a process's threads in a function.
+/// A process's time in a function.
 #[derive(Debug)]
 pub struct FunctionStacks<'r> {
     /// The process, and its name.
     pub process: (Tid, Option<Comm>),
     /// The recorded time, ns.
     pub window_ns: u64,
-    /// All samples of the process.
+    /// All the process's samples.
     pub samples: u64,
-    /// The path to the function with most of this time. Its times count as those of a single call: all time in the function, on all threads.
+    /// The path to the function with most time. Its times count as a single call's: all time in the function, on all threads.
     pub path: SampledPath,
     /// The waits in the function, explained like calls.
     pub waits: CallsAnswer<'r>,
@@ -68,7 +68,7 @@ pub fn function_stacks<'r>(recorded: &'r Recorded, process: Tid, target: &str) -
                 waits.push(window);
             }
         }
-        // Each of a thread's samples stands for the same part of its time on a CPU.
+        // Each sample stands for an equal part: the thread's time on a CPU.
         let ran_ns =
             (u128::from(ran_ns) * u128::from(within)).checked_div(u128::from(of_thread)).unwrap_or(0) as u64;
         tree.add_calls(true, GroupTimes { calls: 0, ran_ns, ready_ns: 0, total_ns: ran_ns + waited_ns });
