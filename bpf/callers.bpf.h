@@ -16,35 +16,50 @@ struct wp_caller {
 	__u32 target;
 };
 
-/* 0: new; 1: its probe is there; 2: it cannot have one. */
+struct wp_caller_state {
+	__u32 state; /* 0: new; 1: its probe is there; 2: it has none */
+	__u32 spare;
+	__u64 strays; /* hits that ended no call: others are called from there too */
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct wp_caller);
-	__type(value, __u32);
+	__type(value, struct wp_caller_state);
 } callers_seen SEC(".maps");
 
 /* Whether a probe is behind a call with this return address. */
 static __always_inline bool is_probed_behind(__u64 returns_to, __u32 target)
 {
 	struct wp_caller place = { returns_to, bpf_get_current_pid_tgid() >> 32, target };
-	__u32 *state = bpf_map_lookup_elem(&callers_seen, &place);
+	struct wp_caller_state *known = bpf_map_lookup_elem(&callers_seen, &place);
 
-	return state && *state == 1;
+	return known && known->state == 1;
+}
+
+/* A probe behind a call was hit, and no call ended. */
+static __always_inline void count_stray(struct pt_regs *ctx, __u32 target)
+{
+	struct wp_caller place = { ctx->ip, bpf_get_current_pid_tgid() >> 32, target };
+	struct wp_caller_state *known = bpf_map_lookup_elem(&callers_seen, &place);
+
+	if (known)
+		__sync_fetch_and_add(&known->strays, 1);
 }
 
 /* Whether a call's return will be seen: the return address is at the stack pointer. */
 static __always_inline bool is_known_caller(struct pt_regs *ctx, __u32 target)
 {
 	struct wp_caller place = { 0, bpf_get_current_pid_tgid() >> 32, target };
-	__u32 *state, new = 0;
+	struct wp_caller_state *known, new = {};
 
 	if (bpf_probe_read_user(&place.address, sizeof(place.address), (void *)ctx->sp))
 		return false;
-	state = bpf_map_lookup_elem(&callers_seen, &place);
-	if (!state)
+	known = bpf_map_lookup_elem(&callers_seen, &place);
+	if (!known)
 		bpf_map_update_elem(&callers_seen, &place, &new, BPF_NOEXIST);
-	return state && *state == 1;
+	return known && known->state == 1;
 }
 
 #endif

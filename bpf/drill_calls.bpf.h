@@ -164,19 +164,19 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 
 /*
  * At a return the stack pointer is `above` the entry's, since the return address may be popped already. `behind`: the call that left is
- * behind us, with all functions that its function went to by a jump.
+ * behind us, with all functions that its function went to by a jump. Whether a call ended.
  */
-static __always_inline int leave_to(struct pt_regs *ctx, __u64 above, bool behind)
+static __always_inline bool leave_to(struct pt_regs *ctx, __u64 above, bool behind)
 {
 	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above;
 	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
 	struct wp_drill_thread *t;
 
 	if (bpf_get_current_pid_tgid() >> 32 != process || !find_caller(ctx, &who, &sp))
-		return 0;
+		return false;
 	t = bpf_map_lookup_elem(&drilled, &who);
 	if (!t || !t->depth)
-		return 0;
+		return false;
 	charge_stolen(t);
 	depth = t->depth;
 #pragma unroll
@@ -189,7 +189,7 @@ static __always_inline int leave_to(struct pt_regs *ctx, __u64 above, bool behin
 		top = frame_at(t, depth - 1);
 		/* The call began before the probe existed. */
 		if (top->sp > sp)
-			return 0;
+			return false;
 		if (top->sp == sp && top->function == function) {
 			t->depth = depth - 1;
 			t->innermost = top->around;
@@ -210,21 +210,29 @@ static __always_inline int leave_to(struct pt_regs *ctx, __u64 above, bool behin
 			}
 			if (depth == 1)
 				finish(t, latency);
-			return 0;
+			return true;
 		}
 		/* On another stack; or the frame's function jumped to this function, which has no frame. */
 		if ((sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)) || (top->sp == sp && !behind))
-			return 0;
+			return false;
 		t->innermost = top->around;
 		t->left++;
 		t->depth = --depth;
 	}
-	return 0;
+	return false;
 }
 
 static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 {
-	return leave_to(ctx, above, false);
+	leave_to(ctx, above, false);
+	return 0;
+}
+
+static __always_inline int returned(struct pt_regs *ctx)
+{
+	if (!leave_to(ctx, 8, true) && bpf_get_current_pid_tgid() >> 32 == process)
+		count_stray(ctx, F0);
+	return 0;
 }
 
 /* A single link for many places, if the kernel can attach it for all threads of a process. */
@@ -244,7 +252,7 @@ int drill_return(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int drill_returned(struct pt_regs *ctx)
 {
-	return leave_to(ctx, 8, true);
+	return returned(ctx);
 }
 
 /* At a return instruction. */
@@ -269,7 +277,7 @@ int drill_return_one(struct pt_regs *ctx)
 SEC("uprobe")
 int drill_returned_one(struct pt_regs *ctx)
 {
-	return leave_to(ctx, 8, true);
+	return returned(ctx);
 }
 
 SEC("uprobe")

@@ -135,8 +135,8 @@ int function_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
-static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
+/* At a return the stack pointer is `above` the entry's, since the return address may be popped already. Whether a call ended. */
+static __always_inline bool leaves(struct pt_regs *ctx, __u64 above)
 {
 	__u64 now = stamp(), self = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx), depth, at;
 	struct open_calls *open;
@@ -144,16 +144,17 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 	__u32 target;
 
 	if (!find_place(ctx, &place))
-		return 0;
+		return false;
 	place.sp -= above;
 	target = (__u32)place.key.target;
 	open = bpf_map_lookup_elem(&open_functions, &place.key);
 	if (!open)
-		return 0;
+		return false;
 	if (cookie & WP_SWITCHES) {
-		if (take_out(open, place.sp, &at))
-			call_ended(target, self, self, cookie & WP_GO, at, now);
-		return 0;
+		if (!take_out(open, place.sp, &at))
+			return false;
+		call_ended(target, self, self, cookie & WP_GO, at, now);
+		return true;
 	}
 	depth = open->depth;
 #pragma unroll
@@ -166,7 +167,7 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 		if (last->sp == place.sp) {
 			call_ended(target, self, last->thread, cookie & WP_GO, last->at, now);
 			open->depth = depth - 1;
-			return 0;
+			return true;
 		}
 		/* The call began before the probe existed, or recursion was too deep. */
 		if (last->sp > place.sp)
@@ -175,27 +176,31 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 		depth--;
 	}
 	open->depth = depth;
-	return 0;
+	return false;
 }
 
 SEC("uretprobe")
 int function_return(struct pt_regs *ctx)
 {
-	return leaves(ctx, 8);
+	leaves(ctx, 8);
+	return 0;
 }
 
 /* Behind a call of the function. */
 SEC("uprobe")
 int function_returned(struct pt_regs *ctx)
 {
-	return leaves(ctx, 8);
+	if (!leaves(ctx, 8))
+		count_stray(ctx, (__u32)bpf_get_attach_cookie(ctx));
+	return 0;
 }
 
 /* At a return instruction, for functions whose return address must not be replaced. */
 SEC("uprobe")
 int function_leave(struct pt_regs *ctx)
 {
-	return leaves(ctx, 0);
+	leaves(ctx, 0);
+	return 0;
 }
 
 #include "kernel_function.bpf.h"

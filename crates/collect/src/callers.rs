@@ -1,18 +1,21 @@
 //! The places behind calls of functions, learned as the calls come: `bpf/callers.bpf.h`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, MapCore, MapFlags};
 use wakepath_functions::may_probe_behind_call;
 use wakepath_process::{FileId, Process, path_through};
 
 use crate::error::Error;
-use crate::libbpf::{load_error, word};
+use crate::libbpf::word;
 
 /// The most places with probes.
 const MAX_PLACES: usize = 256;
+/// A place loses its probe if more hits a second end no call: a single step takes some 20 µs.
+const MAX_STRAYS_PER_SECOND: u64 = 1_000;
 /// The longest call instruction, and the longest instruction, bytes.
 const MAX_CALL: usize = 8;
 const MAX_INSTRUCTION: usize = 15;
@@ -35,58 +38,94 @@ pub(crate) struct Place {
     pub offset: u64,
 }
 
-/// The probes behind calls.
+/// The probes behind calls: all processes with a file share its places' probes, by function, file and offset.
 #[derive(Debug)]
 pub(crate) struct LearnedCallers<L = Link> {
-    /// The places with probes: all processes with a file share them.
-    places: BTreeSet<(u32, FileId, u64)>,
-    /// The probes.
-    links: Vec<L>,
+    probes: BTreeMap<(u32, FileId, u64), Behind<L>>,
+}
+
+/// A probe behind a call.
+#[derive(Debug)]
+struct Behind<L> {
+    /// `None`: it was hit too often by the returns from other calls.
+    link: Option<L>,
+    began: Instant,
+    /// The processes' places in memory.
+    keys: Vec<Vec<u8>>,
 }
 
 impl<L> Default for LearnedCallers<L> {
     fn default() -> Self {
-        Self { places: BTreeSet::new(), links: Vec::new() }
+        Self { probes: BTreeMap::new() }
     }
 }
 
 impl<L> LearnedCallers<L> {
-    /// Puts probes behind the calls that came since the last time, by `attach`; those calls were not measured. Returns whether there were new
-    /// places. A place where no probe may be is left out for good.
-    pub fn learn(
-        &mut self,
-        seen: &impl MapCore,
-        mut attach: impl FnMut(&Place) -> Result<L, Error>,
-    ) -> Result<bool, Error> {
-        let is_new = |key: &Vec<u8>| matches!(seen.lookup(key, MapFlags::ANY), Ok(Some(state)) if state == NEW.to_ne_bytes());
-        let new: Vec<Vec<u8>> = seen.keys().filter(is_new).collect();
-        for key in &new {
-            let [address, rest] = [word(key, 0), word(key, 8)];
+    /// Puts probes behind the calls that came since the last time, by `attach`; those calls were not measured. A place where no probe may be is left
+    /// out for good, and loses it where it ends too few calls.
+    pub fn learn(&mut self, seen: &impl MapCore, mut attach: impl FnMut(&Place) -> Result<L, Error>) {
+        for key in seen.keys().collect::<Vec<_>>() {
+            if state(seen, &key).is_none_or(|(state, _)| state != NEW) {
+                continue;
+            }
+            let [address, rest] = [word(&key, 0), word(&key, 8)];
             let (pid, target) = (rest as u32, (rest >> 32) as u32);
             let state = match place(pid, address) {
-                Some((id, _, offset)) if self.places.contains(&(target, id, offset)) => PROBED,
-                Some((id, file, offset)) if self.places.len() < MAX_PLACES => {
-                    match attach(&Place { target, pid, file, offset }) {
-                        Ok(link) => {
-                            self.links.push(link);
-                            self.places.insert((target, id, offset));
-                            PROBED
-                        }
-                        Err(_) => REFUSED,
-                    }
-                }
-                _ => REFUSED,
+                Some((id, file, offset)) => self
+                    .probe(&key, (target, id, offset), || attach(&Place { target, pid, file, offset }).ok()),
+                None => REFUSED,
             };
-            seen.update(key, &state.to_ne_bytes(), MapFlags::ANY).map_err(load_error)?;
+            set(seen, &key, state);
         }
-        Ok(!new.is_empty())
+        for probe in self.probes.values_mut().filter(|probe| probe.link.is_some()) {
+            let strays = probe.keys.iter().filter_map(|key| state(seen, key)).map(|(_, strays)| strays);
+            if are_too_many(strays.sum(), probe.began.elapsed()) {
+                probe.link = None;
+                probe.keys.iter().for_each(|key| set(seen, key, REFUSED));
+            }
+        }
+    }
+
+    /// The state of a place in a process's memory, behind which the probe is put unless it is there.
+    fn probe(&mut self, key: &[u8], id: (u32, FileId, u64), attach: impl FnOnce() -> Option<L>) -> u32 {
+        if !self.probes.contains_key(&id) {
+            if self.probes.len() >= MAX_PLACES {
+                return REFUSED;
+            }
+            let link = attach();
+            self.probes.insert(id, Behind { link, began: Instant::now(), keys: Vec::new() });
+        }
+        let Some(probe) = self.probes.get_mut(&id).filter(|probe| probe.link.is_some()) else {
+            return REFUSED;
+        };
+        probe.keys.push(key.to_vec());
+        PROBED
     }
 
     /// Removes the probes.
     pub fn detach(&mut self) -> Vec<L> {
-        self.places.clear();
-        std::mem::take(&mut self.links)
+        std::mem::take(&mut self.probes).into_values().filter_map(|probe| probe.link).collect()
     }
+}
+
+/// Whether this many hits in this time ended no call too often; a tenth of a second's are allowed at once.
+fn are_too_many(strays: u64, elapsed: Duration) -> bool {
+    let allowed =
+        (elapsed + Duration::from_millis(100)).as_millis() * u128::from(MAX_STRAYS_PER_SECOND) / 1_000;
+    u128::from(strays) > allowed
+}
+
+/// A place's state in the map, and its strays.
+fn state(seen: &impl MapCore, key: &[u8]) -> Option<(u32, u64)> {
+    let value = seen.lookup(key, MapFlags::ANY).ok()??;
+    Some((word(&value, 0) as u32, word(&value, 8)))
+}
+
+/// Sets a place's state. Where the map cannot be written any more, the place's calls stay unseen.
+fn set(seen: &impl MapCore, key: &[u8], state: u32) {
+    let mut value = [0; 16];
+    value[..4].copy_from_slice(&state.to_ne_bytes());
+    let _ = seen.update(key, &value, MapFlags::ANY);
 }
 
 /// The file and the place in it, bytes, behind a call at this address; `None` where no probe may be.
@@ -107,4 +146,37 @@ fn place(pid: u32, address: u64) -> Option<(FileId, PathBuf, u64)> {
     let (before, behind) = bytes.get(..read)?.split_at_checked((offset - from) as usize)?;
     let file = path_through(pid, &mapping.addresses);
     may_probe_behind_call(before, behind, address).then_some((mapping.file, file, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_hits_a_second_may_end_no_call() {
+        let ms = Duration::from_millis;
+        for (strays, elapsed, too_many) in
+            [(100, ms(0), false), (101, ms(0), true), (1_100, ms(1_000), false), (1_101, ms(1_000), true)]
+        {
+            assert_eq!(are_too_many(strays, elapsed), too_many, "{strays}");
+        }
+    }
+
+    #[test]
+    fn places_share_a_probe_and_are_bounded() {
+        let mut callers = LearnedCallers::<u32>::default();
+        let at = |offset| (0, FileId::default(), offset);
+        assert_eq!(callers.probe(b"one", at(1), || Some(7)), PROBED);
+        assert_eq!(callers.probe(b"another process", at(1), || panic!("it is there")), PROBED);
+        assert_eq!(callers.probe(b"refused", at(2), || None), REFUSED);
+        // For good.
+        assert_eq!(callers.probe(b"refused again", at(2), || Some(8)), REFUSED);
+        for offset in 3..=MAX_PLACES as u64 {
+            assert_eq!(callers.probe(b"more", at(offset), || Some(9)), PROBED);
+        }
+        assert_eq!(callers.probe(b"too many", at(1_000), || Some(9)), REFUSED);
+        assert_eq!(callers.probe(b"known", at(1), || Some(9)), PROBED);
+        assert_eq!(callers.detach().len(), MAX_PLACES - 1);
+        assert!(callers.detach().is_empty());
+    }
 }

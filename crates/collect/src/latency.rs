@@ -88,7 +88,7 @@ pub fn count(
     let (reason, status) = loop {
         let due = next.map(|next| next.saturating_sub(began.elapsed()));
         watch.sleep(due.unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL), None);
-        counters.learn_callers(options)?;
+        counters.learn_callers(options);
         if let (Some(at), Some(every)) = (next, options.every)
             && began.elapsed() >= at
         {

@@ -409,7 +409,7 @@ impl<'obj> Programs<'obj> {
                 Way::PerfEvents => goroutines::perf_link(&program, cookie, file, *offset),
             };
             link.map_err(|source| Error::Probe { file: file.clone(), offset: *offset, source })
-        })?;
+        });
         Ok(())
     }
 

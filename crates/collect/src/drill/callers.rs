@@ -9,19 +9,15 @@ impl Drill<'_> {
         self.set(|bss| bss.by_callers = 1)
     }
 
-    /// Puts probes behind the calls of f0 that came since the last time. Returns whether there were new places.
-    ///
-    /// # Errors
-    /// When the kernel's memory is not readable.
-    pub fn learn_callers(&mut self) -> Result<bool, Error> {
+    /// Puts probes behind the calls of f0 that came since the last time.
+    pub fn learn_callers(&mut self) {
         let mut callers = std::mem::take(&mut self.callers);
-        let learned = callers.learn(&self.skeleton.maps.callers_seen, |place| {
+        callers.learn(&self.skeleton.maps.callers_seen, |place| {
             let names = ("drill_returned", "drill_returned_one");
             let mut links = self.attach(names, false, &place.file, &[(0, place.offset)])?;
             links.pop().ok_or(Error::Skeleton("drill_returned"))
         });
         self.callers = callers;
-        learned
     }
 
     /// The calls of f0 whose return no probe showed, since the place behind the call was new or can have none.

@@ -209,10 +209,10 @@ impl<'obj> Counters<'obj> {
     }
 
     /// Puts probes behind the calls of functions that need them there and came since the last time.
-    pub(super) fn learn_callers(&mut self, options: &LatencyOptions) -> Result<(), Error> {
+    pub(super) fn learn_callers(&mut self, options: &LatencyOptions) {
         let needs = |target: &Counted| matches!(target, Counted::Function(probe) if probe.returns == Return::AtCallers);
         if !options.targets.iter().any(needs) {
-            return Ok(());
+            return;
         }
         let object = self.skeleton.object();
         self.callers.learn(&self.skeleton.maps.callers_seen, |place| {
@@ -222,8 +222,7 @@ impl<'obj> Counters<'obj> {
             };
             let cookie = probes::cookie(target, probe);
             probes::attach_one(object, "function_returned", -1, cookie, (&place.file, place.offset))
-        })?;
-        Ok(())
+        });
     }
 
     /// Stops counting. The kernel takes tens of milliseconds for each probe.

@@ -235,7 +235,7 @@ impl<'obj> Driver<'obj> {
         let (mut last, mut between_phases) = (Instant::now(), Duration::ZERO);
         loop {
             std::thread::sleep(LOOK_EVERY);
-            self.learn_callers()?;
+            self.learn_callers();
             let counts = self.drill.counts()?;
             let calls = counts.buckets.iter().sum();
             self.check_f0(&query.target, counting.elapsed())?;
@@ -358,7 +358,7 @@ impl<'obj> Driver<'obj> {
                 continue;
             }
             let calls = self.drill.calls(LOOK_EVERY)?;
-            self.learn_callers()?;
+            self.learn_callers();
             self.budget.heard(calls.len());
             // Calls may be missing because the code is gone.
             if !calls.is_empty() || looked.elapsed() >= LOOK_AT_CODE {

@@ -28,6 +28,10 @@ extern "C" PROBED unsigned long serve(unsigned long i)
 	return handler->handle(i);
 }
 extern "C" PROBED unsigned long twice(unsigned long i) { return serve(i) + 1; }
+extern "C" PROBED unsigned long other(unsigned long i) { return i + sum; }
+unsigned long (*volatile often)(unsigned long) = other;
+/* Nearly all calls from this place go elsewhere. */
+extern "C" PROBED unsigned long mixed(unsigned long i) { often = i % 1000000 ? other : serve; return often(i) + 1; }
 extern "C" PROBED unsigned long idle(unsigned long i) { return crunch(i) + 1; }
 int main(int argc, char **argv)
 {
@@ -38,6 +42,15 @@ int main(int argc, char **argv)
 		handlers[1] = handlers[0];
 	printf("%d\n", getpid());
 	fflush(stdout);
+	for (unsigned long i = 1; !strcmp(argv[1], "mixed"); i++) {
+		sum += mixed(i);
+		if (i % 1000 == 0 && poll(&input, 1, 0)) {
+			FILE *file = fopen(argv[2], "w");
+
+			fprintf(file, "%lu", i);
+			return fclose(file);
+		}
+	}
 	for (unsigned long i = 1; i <= most; i++) {
 		sum += i % 3 ? serve(i) : twice(i);
 		usleep(1000);
@@ -101,6 +114,29 @@ fn each_call_of_a_function_that_leaves_by_a_jump_is_counted_or_said_to_be_unseen
     assert_eq!((calls + unseen, number(&answer["left"]), number(&answer["open"])), (2000, 0, 0), "{answer}");
     // A tenth of a second may pass before a place has its probe.
     assert!(unseen > 1 && unseen < 1000, "{unseen}");
+}
+
+#[test]
+fn a_place_from_which_others_are_called_loses_its_probe() {
+    let Some(folder) = alone("a place with few calls of the function keeps no probe") else { return };
+    let built = built(&folder);
+    let file = folder.join("calls");
+    let calls_a_second = |then: &dyn Fn(&str)| {
+        let process = Drilled::start_program(&built, &["mixed", file.to_str().expect("a path")]);
+        let began = std::time::Instant::now();
+        then(&process.1);
+        std::thread::sleep(std::time::Duration::from_secs(5).saturating_sub(began.elapsed()));
+        drop(process);
+        let calls = std::fs::read_to_string(&file).expect("a file").parse::<u64>().expect("a number");
+        calls as f64 / began.elapsed().as_secs_f64()
+    };
+    let alone = calls_a_second(&|_| ());
+    let counted = calls_a_second(&|pid| {
+        let target = format!("{built}:serve");
+        run(&folder, &["latency", &target, "--slow-probes", "-p", pid, "-d", "3s"], 0);
+    });
+    // A single step for each of them would make them a thousand times slower.
+    assert!(counted * 2.0 > alone, "{counted} of {alone}");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The functions in a drill-down: their numbers, the calls in their code, and their probes.
 
-use wakepath_collect::Error as CollectError;
 use wakepath_drilldown::{Doubt, FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
@@ -220,11 +219,10 @@ impl Driver<'_> {
     }
 
     /// Puts probes behind new calls of f0, if its returns are seen there.
-    pub(super) fn learn_callers(&mut self) -> Result<(), CollectError> {
+    pub(super) fn learn_callers(&mut self) {
         if self.learns_callers() {
-            self.drill.learn_callers()?;
+            self.drill.learn_callers();
         }
-        Ok(())
     }
 
     /// The number of f0's calls whose return no probe showed, in a sentence.
