@@ -112,7 +112,7 @@ fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
         return;
     };
     let all = ["./coroutines:switches", "./coroutines:steady"];
-    let refused = latency(&folder, &all, &[], &[&coroutines, "500"]);
+    let refused = latency(&folder, &all[..1], &[], &[&coroutines, "500"]);
     assert!(refused.said.contains("its return instructions"), "{}", refused.said);
     for order in [&[][..], &["turned"]] {
         let command = [&[coroutines.as_str(), "500"], order].concat();
