@@ -513,6 +513,8 @@ fn refusal(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
         DrillError::NoneBegan { by, .. } => Failure::new(Code::Usage, text).hint(format!(
             "choose other arguments: --handed-over {by}:N --request M; a request that is copied on its way has another address then"
         )),
+        DrillError::CallersUnseen { .. } => Failure::new(Code::Usage, text)
+            .hint("begin at a function that calls it, or at a function that it calls"),
         DrillError::NotReturned { .. } => Failure::new(Code::Usage, text).hint(format!(
             "begin at a function below it that returns; wakepath record -p {pid} -d 10s, then wakepath path, shows what the \
              process does meanwhile"

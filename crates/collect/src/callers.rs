@@ -47,7 +47,7 @@ pub(crate) struct LearnedCallers<L = Link> {
 /// A probe behind a call.
 #[derive(Debug)]
 struct Behind<L> {
-    /// `None`: it was hit too often by the returns from other calls.
+    /// `None`: the kernel refused it, or returns from other calls hit it too often.
     link: Option<L>,
     began: Instant,
     /// The processes' places in memory.
@@ -102,6 +102,12 @@ impl<L> LearnedCallers<L> {
         PROBED
     }
 
+    /// The hits so far that ended no call.
+    pub fn strays(&self, seen: &impl MapCore) -> u64 {
+        let keys = self.probes.values().flat_map(|probe| &probe.keys);
+        keys.filter_map(|key| state(seen, key)).map(|(_, strays)| strays).sum()
+    }
+
     /// Removes the probes.
     pub fn detach(&mut self) -> Vec<L> {
         std::mem::take(&mut self.probes).into_values().filter_map(|probe| probe.link).collect()
@@ -123,8 +129,10 @@ fn state(seen: &impl MapCore, key: &[u8]) -> Option<(u32, u64)> {
 
 /// Sets a place's state. Where the map cannot be written any more, the place's calls stay unseen.
 fn set(seen: &impl MapCore, key: &[u8], state: u32) {
+    let strays = self::state(seen, key).map_or(0, |(_, strays)| strays);
     let mut value = [0; 16];
     value[..4].copy_from_slice(&state.to_ne_bytes());
+    value[8..].copy_from_slice(&strays.to_ne_bytes());
     let _ = seen.update(key, &value, MapFlags::ANY);
 }
 

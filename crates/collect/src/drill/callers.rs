@@ -20,6 +20,11 @@ impl Drill<'_> {
         self.callers = callers;
     }
 
+    /// The hits behind calls at which no call of f0 ended: each cost a single step.
+    pub fn strays(&self) -> u64 {
+        self.callers.strays(&self.skeleton.maps.callers_seen)
+    }
+
     /// The calls of f0 whose return no probe showed, since the place behind the call was new or can have none.
     pub fn unseen(&self) -> u64 {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.unseen)

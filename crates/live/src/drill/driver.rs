@@ -286,6 +286,9 @@ impl<'obj> Driver<'obj> {
     /// The reason why no f0 call was seen from its beginning to its end.
     fn unseen(&self, target: String, elapsed: Duration) -> DrillError {
         match (self.drill.open_calls(), self.functions.first()) {
+            _ if self.drill.unseen() > 0 => {
+                DrillError::CallersUnseen { target, unseen: self.drill.unseen(), elapsed }
+            }
             (0, Some(Known::Probed(f0))) => {
                 let notes = f0.function.notes.iter().map(ToString::to_string).collect();
                 DrillError::NotCalled { target, elapsed, notes }

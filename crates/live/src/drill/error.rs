@@ -113,6 +113,12 @@ pub enum DrillError {
     )]
     NotReturned { target: String, open: usize, elapsed: Duration },
     #[error(
+        "`{target}` was called {unseen} times in {}, and no probe shows when it returns: it may leave by a jump, and the places \
+         that call it call mostly other functions, or are in no file",
+        seconds(*.elapsed)
+    )]
+    CallersUnseen { target: String, unseen: u64, elapsed: Duration },
+    #[error(
         "`{target}` is called {per_second:.0} times a second, and the kernel has to single-step its probes, {:.1} µs a call: {:.0}% of the machine, and \
          the budget is {:.0}%",
         *.per_call_ns as f64 / 1e3, *.share * 100.0, *.budget * 100.0
@@ -171,6 +177,7 @@ impl DrillError {
             Self::NotCalled { .. }
             | Self::Target(Slow { .. })
             | Self::TooOften { .. }
+            | Self::CallersUnseen { .. }
             | Self::NotReturned { .. }
             | Self::NeverReturns(_) => true,
             _ => false,

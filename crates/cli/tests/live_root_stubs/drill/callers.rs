@@ -137,6 +137,12 @@ fn a_place_from_which_others_are_called_loses_its_probe() {
     });
     // A single step for each of them would make them a thousand times slower.
     assert!(counted * 2.0 > alone, "{counted} of {alone}");
+    let searched = calls_a_second(&|pid| {
+        let target = format!("{built}:serve");
+        let (_, err) = run(&folder, &["drill", &target, "-p", pid, "-d", "3s", "--no-samples"], 2);
+        assert!(err.contains("no probe shows when it returns"), "{err}");
+    });
+    assert!(searched * 2.0 > alone, "{searched} of {alone}");
 }
 
 #[test]

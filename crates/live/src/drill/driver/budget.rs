@@ -196,7 +196,8 @@ impl Driver<'_> {
     /// All probes' time so far, ns.
     pub(in crate::drill) fn spent_ns(&self) -> u64 {
         let of = |function: &u32| self.drill.hits(*function).saturating_mul(self.hit_ns(*function));
-        self.budget.watched_ns + self.budget.ever.iter().map(of).sum::<u64>()
+        let strays_ns = self.drill.strays().saturating_mul(SINGLE_STEP_NS);
+        self.budget.watched_ns + strays_ns + self.budget.ever.iter().map(of).sum::<u64>()
     }
 
     /// The time for indirect calls watched since the last count, ns.
