@@ -22,6 +22,25 @@ struct {
 	__type(value, __u8);
 } go_processes SEC(".maps");
 
+/* Each function's hits at its entry, in all processes, followed or not: each costs the process time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_FUNCTIONS);
+	__type(key, __u32);
+	__type(value, __u64);
+} entries SEC(".maps");
+
+static __always_inline void count_entry(__u32 target)
+{
+	__u64 *count = bpf_map_lookup_elem(&entries, &target);
+
+	if (count)
+		(*count)++;
+}
+
+/* The functions whose probes are being removed, a bit for each: calls that begin from now on are not counted. */
+__u64 removed_functions = 0;
+
 /* Entries further apart than this are on different stacks: signal handlers, coroutines. */
 #define ONE_STACK (8ull << 20)
 
@@ -91,7 +110,8 @@ int function_enter(struct pt_regs *ctx)
 	struct open_call *last;
 	struct place place;
 
-	if (!is_followed(tgid))
+	count_entry(target);
+	if (!is_followed(tgid) || removed_functions >> (target & 63) & 1)
 		return 0;
 	if (cookie & WP_NEVER) {
 		call_left(target, self, stamp());

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use wakepath_caller::Caller;
 use wakepath_engine::latency::TargetError;
 use wakepath_live::command::CommandEnd;
+use wakepath_live::drill::BUDGET;
 use wakepath_live::latency::{AbsenceReason, FindError, Interpreter, LiveLatencyError};
 use wakepath_live::record::{CollectError, GRACE, Signals, WriteError, drop_rights, exit_code};
 
@@ -43,6 +44,11 @@ pub fn await_command(
         Failure::new(Code::Usage, format!("{name} did not end and still runs"))
             .hint(format!("kill -KILL {} ends it", running.pid))
     })
+}
+
+/// The budget for single-stepped probes, as the user wrote it; `None`: no limit.
+pub fn step_budget(asked: Option<f64>, slow_probes: bool) -> Option<f64> {
+    asked.or((!slow_probes).then_some(BUDGET))
 }
 
 /// The command's own exit code; success without a command.
@@ -151,9 +157,6 @@ pub fn target_failure(error: LiveLatencyError) -> Failure {
         LiveLatencyError::KernelFunction { .. } => Failure::new(Code::Rights, error.to_string()).hint(
             "count the system call that reaches it (syscall:NAME), or what it waits for: lock:kernel, disk, runqueue",
         ),
-        LiveLatencyError::Slow { .. } => {
-            Failure::new(Code::Usage, error.to_string()).hint("--slow-probes probes it all the same")
-        }
         other => Failure::new(Code::Usage, other.to_string()),
     }
 }

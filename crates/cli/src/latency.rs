@@ -20,7 +20,7 @@ use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::help;
 use crate::output::Output;
-use crate::parse::{Named, one_of, time};
+use crate::parse::{Named, one_of, percent, time};
 use recorded::RecordedArguments;
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
@@ -74,8 +74,11 @@ pub struct LatencyArguments {
     /// Group the latencies, groups with most time first; --json has all groups
     #[arg(long, value_name = "WHOM", value_parser = one_of(&GROUPINGS), conflicts_with = "recordings")]
     by: Option<GroupBy>,
-    /// Also probe functions whose instructions the kernel has to single-step: each call then costs many times as much,
-    /// 20 µs on some virtual machines
+    /// Remove single-stepped probes (20 µs a call on some virtual machines) above this share in all CPUs' time
+    /// [default: 5%; no limit with --slow-probes]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "recordings", hide_short_help = true)]
+    budget: Option<f64>,
+    /// Keep single-stepped probes, whatever they take
     #[arg(long, conflicts_with = "recordings", hide_short_help = true)]
     slow_probes: bool,
     /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is

@@ -26,7 +26,7 @@ use crate::flight::FlightArguments;
 use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
-use crate::parse::{Named, buffer, one_of, samples, size, time};
+use crate::parse::{Named, buffer, one_of, percent, samples, size, time};
 use crate::starting::Starting;
 use crate::{collecting, path, requests};
 
@@ -90,7 +90,11 @@ pub struct RecordArguments {
     /// `wakepath path --call` then shows what the slow calls waited for.
     #[arg(long = "call", value_name = "TARGET")]
     calls: Vec<String>,
-    /// With --call: also probe functions whose instructions the kernel must single-step, at about 20 µs a call
+    /// With --call: remove single-stepped probes (some 20 µs a call) above this share in all CPUs' time [default: 5%;
+    /// no limit with --slow-probes]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "calls", hide_short_help = true)]
+    budget: Option<f64>,
+    /// With --call: keep single-stepped probes, whatever they take
     #[arg(long, requires = "calls", hide_short_help = true)]
     slow_probes: bool,
     /// With --call: use return probes everywhere; may crash the program if an exception passes the probe
@@ -245,6 +249,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         single_probes: arguments.single_probes,
         failed_calls: arguments.failed_calls,
         calibrate: !arguments.no_calibration,
+        budget: collecting::step_budget(arguments.budget, arguments.slow_probes),
         duration: arguments.duration,
         command: arguments.command.clone(),
         targets: arguments.pids.clone(),
@@ -318,7 +323,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
 
 /// Prints the received spans, the recording's gaps, and the other processes slowed by its probes.
 fn warn(made: &Made, output: &Output) {
-    let Made { outcome, other_processes, refused, spans, go_traces, of_goroutines, .. } = made;
+    let Made { outcome, other_processes, refused, removed, spans, go_traces, of_goroutines, .. } = made;
     for (label, text) in spans.as_ref().map(text::spans_received).unwrap_or_default() {
         output.complain(label, &text);
     }
@@ -341,6 +346,9 @@ fn warn(made: &Made, output: &Output) {
         }
     }
     text::refused(refused).iter().for_each(|sentence| output.complain("note", sentence));
+    for (function, removed) in removed {
+        output.complain("warning", &text::recorded_until(function, removed));
+    }
     for others in other_processes {
         output.complain("note", &text::other_processes(others));
     }

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::file::hint_under_sudo;
 use crate::help;
 use crate::output::Output;
-use crate::parse::time;
+use crate::parse::{percent, time};
 
 /// Watch how long calls, waits and requests take, and report when that changes
 ///
@@ -58,8 +58,11 @@ pub struct WatchArguments {
     /// With --drill: stop a drill-down after this time
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s", requires = "drill", hide_short_help = true)]
     drill_time: Duration,
-    /// Also probe functions whose instructions the kernel has to single-step: each call then costs many times as much,
-    /// 20 µs on some virtual machines
+    /// Remove single-stepped probes (20 µs a call on some virtual machines) above this share in all CPUs' time
+    /// [default: 5%; no limit with --slow-probes]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, hide_short_help = true)]
+    budget: Option<f64>,
+    /// Keep single-stepped probes, whatever they take
     #[arg(long, hide_short_help = true)]
     slow_probes: bool,
     /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
@@ -118,6 +121,7 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
                 caller: Caller::from_sudo(),
                 as_root: arguments.as_root,
                 duration: arguments.duration,
+                budget: collecting::step_budget(arguments.budget, arguments.slow_probes),
                 ..Options::default()
             },
             allowed: AllowedProbes {

@@ -1,6 +1,6 @@
 //! The places behind calls of functions, learned as the calls come: `bpf/callers.bpf.h`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct LearnedCallers<L = Link> {
     probes: BTreeMap<(u32, FileId, u64), Behind<L>>,
+    /// The functions that get no more.
+    removed: BTreeSet<u32>,
 }
 
 /// A probe behind a call.
@@ -54,9 +56,17 @@ struct Behind<L> {
     keys: Vec<Vec<u8>>,
 }
 
+impl<L> Behind<L> {
+    /// Removes it; calls from there are unseen.
+    fn remove(&mut self, seen: &impl MapCore) {
+        self.link = None;
+        self.keys.iter().for_each(|key| set(seen, key, REFUSED));
+    }
+}
+
 impl<L> Default for LearnedCallers<L> {
     fn default() -> Self {
-        Self { probes: BTreeMap::new() }
+        Self { probes: BTreeMap::new(), removed: BTreeSet::new() }
     }
 }
 
@@ -70,7 +80,7 @@ impl<L> LearnedCallers<L> {
             }
             let [address, rest] = [word(&key, 0), word(&key, 8)];
             let (pid, target) = (rest as u32, (rest >> 32) as u32);
-            let state = match place(pid, address) {
+            let state = match place(pid, address).filter(|_| !self.removed.contains(&target)) {
                 Some((id, file, offset)) => self
                     .probe(&key, (target, id, offset), || attach(&Place { target, pid, file, offset }).ok()),
                 None => REFUSED,
@@ -80,10 +90,16 @@ impl<L> LearnedCallers<L> {
         for probe in self.probes.values_mut().filter(|probe| probe.link.is_some()) {
             let strays = probe.keys.iter().filter_map(|key| state(seen, key)).map(|(_, strays)| strays);
             if are_too_many(strays.sum(), probe.began.elapsed()) {
-                probe.link = None;
-                probe.keys.iter().for_each(|key| set(seen, key, REFUSED));
+                probe.remove(seen);
             }
         }
+    }
+
+    /// Removes a function's probes for good.
+    pub fn remove(&mut self, seen: &impl MapCore, target: u32) {
+        self.removed.insert(target);
+        let probes = self.probes.iter_mut().filter(|((function, ..), _)| *function == target);
+        probes.for_each(|(_, probe)| probe.remove(seen));
     }
 
     /// The state of a place in a process's memory, behind which the probe is put unless it is there.
@@ -104,7 +120,17 @@ impl<L> LearnedCallers<L> {
 
     /// The hits so far that ended no call.
     pub fn strays(&self, seen: &impl MapCore) -> u64 {
-        let keys = self.probes.values().flat_map(|probe| &probe.keys);
+        self.strays_where(seen, |_| true)
+    }
+
+    /// The hits behind a function's calls that ended none of them.
+    pub fn strays_by(&self, seen: &impl MapCore, target: u32) -> u64 {
+        self.strays_where(seen, |function| function == target)
+    }
+
+    fn strays_where(&self, seen: &impl MapCore, is_meant: impl Fn(u32) -> bool) -> u64 {
+        let probes = self.probes.iter().filter(|((function, ..), _)| is_meant(*function));
+        let keys = probes.flat_map(|(_, probe)| &probe.keys);
         keys.filter_map(|key| state(seen, key)).map(|(_, strays)| strays).sum()
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::child::{Held, Running};
 use crate::error::Error;
 use crate::kernel_probes::KernelFunction;
+use crate::probe_budget::{RemovedProbes, StepBudget};
 use crate::rights::may_load_programs;
 use crate::signals::Signals;
 use crate::watch::{EndReason, Watch, pidfd};
@@ -21,6 +22,7 @@ pub(crate) mod options;
 use calibrate::Calibration;
 use counters::Counters;
 use counts::{Groups, Parts, Reading};
+use empty::ProbeKind;
 use options::{Counted, LatencyOptions};
 
 /// The outcome of counting.
@@ -42,6 +44,8 @@ pub struct LatencyOutcome {
 
 /// The interval between checks whether the command has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// The same where single-stepped probes may have to go.
+const STEPPED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Counts until the command ends, the time is over or `stop` asks for it. `take` gets the counts' readings in order,
 /// the last at the end; counting goes on meanwhile.
@@ -68,7 +72,9 @@ pub fn count(
         }
     };
     let command = held.as_ref().map(|held| held.pid);
-    counters.attach(options)?;
+    let attached = Instant::now();
+    let mut budget = StepBudget::new(options.budget, stepped(options, &calibrations));
+    let mut removed = counters.attach(options, &mut budget, attached)?;
     // Each probe is attached for tens of milliseconds: until all are, no process is counted.
     for pid in options.processes.iter().copied().chain(command.map(|pid| pid as u32)) {
         counters.follow(pid)?;
@@ -85,15 +91,25 @@ pub fn count(
     // There are several readings only with an interval.
     let mut parts = Parts::new(options.by.is_some() && options.every.is_some());
     let mut next = options.every;
+    let mut left = options.targets.len() - removed.len();
     let (reason, status) = loop {
         let due = next.map(|next| next.saturating_sub(began.elapsed()));
-        watch.sleep(due.unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL), None);
+        let interval = if budget.is_needed() { STEPPED_INTERVAL } else { CHECK_INTERVAL };
+        watch.sleep(due.unwrap_or(interval).min(interval), None);
         counters.learn_callers(options);
+        let over = counters.keep_to(&mut budget, attached);
+        left -= over.len();
+        removed.extend(over);
+        // A command's end is waited for.
+        if left == 0 && command.is_none() {
+            break (EndReason::OverBudget, None);
+        }
         if let (Some(at), Some(every)) = (next, options.every)
             && began.elapsed() >= at
         {
             let (mut reading, groups) = counters.read(options, began.elapsed())?;
             reading.parts = parts.since(&groups);
+            reading.removed = counted_until(std::mem::take(&mut removed), began - attached);
             take(reading);
             next = at.checked_add(every);
         }
@@ -104,6 +120,7 @@ pub fn count(
     // Before probes are detached, which takes longer than some commands: other processes count on meanwhile.
     let (mut last, mut groups) = counters.read(options, began.elapsed())?;
     last.parts = parts.since(&groups);
+    last.removed = counted_until(removed, began - attached);
     counters.detach();
     counters.name(groups.iter_mut().flat_map(|of_target| &mut of_target.groups));
     take(last);
@@ -112,6 +129,28 @@ pub fn count(
     }
     let running = command.filter(|_| status.is_none()).map(|pid| Running { pid });
     Ok(LatencyOutcome { began: began_at, reason, status, running, groups, calibrations })
+}
+
+/// The removed probes, each with the time for which it counted: attaching took `until_counted`.
+fn counted_until(removed: Vec<(u32, RemovedProbes)>, until_counted: Duration) -> Vec<(u32, RemovedProbes)> {
+    let counted = removed.into_iter().map(|(target, removed)| {
+        (target, RemovedProbes { after: removed.after.saturating_sub(until_counted), ..removed })
+    });
+    counted.collect()
+}
+
+/// The targets that the kernel single-steps, with the cost of a call, ns.
+fn stepped(
+    options: &LatencyOptions,
+    costs: &[Option<Calibration>],
+) -> impl Iterator<Item = (u32, Option<u64>)> {
+    let targets = (0..).zip(&options.targets).zip(costs);
+    targets.filter_map(|((target, counted), cost)| match counted {
+        Counted::Function(probe) if ProbeKind::of(probe).is_stepped() => {
+            Some((target, cost.map(|cost| cost.per_call_ns)))
+        }
+        _ => None,
+    })
 }
 
 /// Probes an empty kernel function, and detaches the probes.

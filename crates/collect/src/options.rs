@@ -28,6 +28,8 @@ pub struct Options {
     pub callers: Callers,
     /// User functions whose calls are recorded, with their names.
     pub functions: Vec<(String, Probe)>,
+    /// These functions' single-stepped probes are removed above this share in all CPUs' time, from 0 to 1; `None`: never.
+    pub budget: Option<f64>,
     /// The only process with probes at these functions; `None`: all processes with their files.
     pub only_in: Option<u32>,
     /// Kernel functions whose calls are recorded, with their names as targets.
@@ -148,6 +150,7 @@ impl Default for Options {
             stacks: Stacks::None,
             callers: Callers::ByTables,
             functions: Vec::new(),
+            budget: None,
             only_in: None,
             kernel_functions: Vec::new(),
             goroutines: Goroutines::None,

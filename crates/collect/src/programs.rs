@@ -1,5 +1,6 @@
 //! A recording session's BPF programs: the programs that the kernel and the options allow are loaded and attached.
 
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -9,9 +10,9 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramAttachType, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
-use wakepath_functions::{Return, Runtime};
+use wakepath_functions::Runtime;
 
-use crate::callers::{LearnedCallers, Place};
+use crate::callers::LearnedCallers;
 use crate::clocks;
 use crate::contexts::{OpenSpanWatch, OpenSpans, Words};
 use crate::error::Error;
@@ -22,6 +23,7 @@ use crate::libbpf::{
     word,
 };
 use crate::options::{Callers, Options, Stacks};
+use crate::probe_budget::StepBudget;
 use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
 use crate::skeleton::{self, WakepathSkel, WakepathSkelBuilder};
@@ -29,6 +31,8 @@ use crate::skips::Skipped;
 use crate::sockets::OpenSocket;
 use crate::unwind_rules::UnwindRules;
 use crate::{relocation, sampling, steal};
+
+mod functions;
 
 /// The programs without which no wait can be explained.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
@@ -130,6 +134,9 @@ pub(crate) struct Runs {
 pub(crate) struct Programs<'obj> {
     skeleton: WakepathSkel<'obj>,
     links: Vec<Link>,
+    /// The selected functions' probes.
+    functions: BTreeMap<u32, Vec<Link>>,
+    budget: StepBudget,
     /// Probes behind calls of functions.
     callers: LearnedCallers<OwnedFd>,
     kernel_probes: KernelProbes,
@@ -235,6 +242,8 @@ impl<'obj> Programs<'obj> {
         Ok(Self {
             skeleton,
             links,
+            functions: BTreeMap::new(),
+            budget: StepBudget::none(),
             callers,
             kernel_probes,
             missing,
@@ -367,10 +376,6 @@ impl<'obj> Programs<'obj> {
                 },
             }
         }
-        // Calls last: their waits are then recorded from each call's beginning.
-        for (target, (_, probe)) in options.functions.iter().enumerate() {
-            self.links.extend(probes::attach(self.skeleton.object(), target, probe, options.only_in)?);
-        }
         if go.may_be_recorded() {
             let probes = GoProbes::new(self.skeleton.object(), &self.skeleton.maps.go_programs, self.go_way)?;
             for (number, file) in (0..).zip(&go.probed) {
@@ -388,28 +393,6 @@ impl<'obj> Programs<'obj> {
         for (target, (_, function)) in (options.functions.len() as u32..).zip(&options.kernel_functions) {
             self.kernel_probes.attach(self.skeleton.object(), &types, target, function)?;
         }
-        Ok(())
-    }
-
-    /// Puts probes behind the calls of functions that need them there and came since the last time.
-    pub(crate) fn learn_callers(&mut self, options: &Options) -> Result<(), Error> {
-        if !options.functions.iter().any(|(_, probe)| probe.returns == Return::AtCallers) {
-            return Ok(());
-        }
-        let way = self.go_way;
-        let program = libbpf::program(self.skeleton.object(), "function_returned")?;
-        self.callers.learn(&self.skeleton.maps.callers_seen, |place| {
-            let Place { target, file, offset, .. } = place;
-            let (_, probe) =
-                options.functions.get(*target as usize).ok_or(Error::Skeleton("callers_seen"))?;
-            let cookie = probes::cookie(*target as usize, probe);
-            // Rights were dropped by now, so that older kernels refuse it.
-            let link = match way {
-                Way::Links => goroutines::link(&program, cookie, file, &[*offset]),
-                Way::PerfEvents => goroutines::perf_link(&program, cookie, file, *offset),
-            };
-            link.map_err(|source| Error::Probe { file: file.clone(), offset: *offset, source })
-        });
         Ok(())
     }
 
@@ -504,6 +487,7 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn detach(&mut self) {
         self.kernel_probes.detach();
         probes::detach(&mut self.go_links);
+        self.functions.values_mut().rev().for_each(probes::detach);
         probes::detach(&mut self.links);
         probes::detach(&mut self.callers.detach());
     }

@@ -23,11 +23,13 @@ use crate::cost::{self, Forecast};
 use crate::error::Error;
 use crate::far_ends::far_ends;
 use crate::goroutines::{self, GoFound, GoRefused, GoStarted, GoWatch, Started};
+use crate::latency::calibrate::stepped_costs;
 use crate::limits::AllLimits;
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
 use crate::priority::RaisedPriority;
+use crate::probe_budget::RemovedProbes;
 use crate::probes::{self, OpenCall};
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
@@ -95,6 +97,8 @@ pub struct Outcome {
     pub calls_overflowed: u64,
     /// The number of kernel function calls not recorded since their beginning or return was missed.
     pub calls_unseen: u64,
+    /// The functions whose probes took more than their budget, by their number.
+    pub removed: Vec<(u32, RemovedProbes)>,
     /// CPU time of this process while recording.
     pub consumer: Duration,
     /// `/proc/kallsyms`, opened while this process had the right to see the kernel's addresses.
@@ -124,6 +128,10 @@ pub fn record(
         return Err(Error::NoProcess { pid });
     }
     step(StartStep::Load);
+    let function_costs = match options.budget {
+        Some(_) => stepped_costs(options.functions.iter().map(|(_, probe)| probe)),
+        None => Vec::new(),
+    };
     let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
     let raised = RaisedPriority::starting();
     let mut storage = MaybeUninit::uninit();
@@ -167,6 +175,8 @@ pub fn record(
             learn_own_stacks(spaces.as_mut(), &buffer, &arrived);
         })
     });
+    let attached = Instant::now();
+    let removed = programs.attach_functions(options, function_costs)?;
     let costs = costs.map(|costs| cost::Recorded::new(costs, &programs, &sched, options.records_functions()));
 
     let (began, spent) = (Instant::now(), cpu_time());
@@ -198,9 +208,13 @@ pub fn record(
         last_check: clocks::now(),
         last_look: clocks::now(),
         released: clocks::now(),
+        attached,
+        removed: Vec::new(),
     };
     step(StartStep::List);
     session.begin(options, held.as_ref())?;
+    session.add_removed(removed);
+    session.keep_to_budget();
     // A flight recorder keeps windows that begin long after this.
     if place.is_some() {
         let ends = far_ends(&options.targets, |time| session.programs.sockets(time));
@@ -270,6 +284,7 @@ pub fn record(
         out_of_room,
         calls_overflowed: session.programs.calls_overflowed(),
         calls_unseen: session.programs.calls_unseen(),
+        removed: session.removed,
         missing: session.programs.missing,
         go_refused: session.programs.go_refused,
         go_started: session.go_started,
@@ -324,6 +339,10 @@ struct Session<'a, 'obj> {
     released: Stamp<Local>,
     /// The command's wait status, once it has ended.
     status: Option<i32>,
+    /// When the selected functions' probes were attached.
+    attached: Instant,
+    /// The functions whose probes were removed.
+    removed: Vec<(u32, RemovedProbes)>,
 }
 
 impl Session<'_, '_> {
@@ -345,6 +364,7 @@ impl Session<'_, '_> {
             }
             let fullest = self.drain()?;
             self.programs.learn_callers(options)?;
+            self.keep_to_budget();
             sleep = match fullest {
                 full if full > 0.25 => MIN_SLEEP,
                 full if full < 0.05 => (sleep * 2).min(MAX_SLEEP),
@@ -371,6 +391,19 @@ impl Session<'_, '_> {
                 return Ok(reason);
             }
         }
+    }
+
+    /// Removes the selected functions' probes beyond their budget, and records when.
+    fn keep_to_budget(&mut self) {
+        let removed = self.programs.keep_to_budget(self.attached);
+        self.add_removed(removed);
+    }
+
+    fn add_removed(&mut self, removed: Vec<(u32, RemovedProbes)>) {
+        for (target, _) in &removed {
+            self.add_event(EventKind::Mark(Mark::Unprobed(*target)));
+        }
+        self.removed.extend(removed);
     }
 
     /// Goes on until no thread that began beside the command is being ended by a signal: `timeout -s KILL` kills its

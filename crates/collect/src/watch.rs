@@ -20,6 +20,8 @@ pub enum EndReason {
     Interrupted,
     /// The recording reached its maximum size, or the disk its minimum free space.
     OutOfRoom,
+    /// Nothing is probed any more: all probes took more than their budget.
+    OverBudget,
 }
 
 /// The events that a session waits for.

@@ -89,6 +89,8 @@ pub struct CallsAnswer<'r> {
     pub open: u64,
     /// Calls by unknown goroutines that returned in another thread: they are in the histogram, and have no path.
     pub moved: u64,
+    /// Later calls are not recorded: the function's probes were removed this long after the recording's beginning, ns.
+    pub unprobed_after: Option<u64>,
     /// Whether goroutines made them.
     pub of_goroutines: bool,
     /// The explained calls, usual calls included, with their goroutine's path. Other goroutines' calls have their thread's path: while a
@@ -250,6 +252,7 @@ pub fn calls<'r>(
         unwound,
         open,
         moved,
+        unprobed_after: recorded.unprobed_after(number),
         of_goroutines,
         followed: (followed.len() + usual_followed.unwrap_or(0)) as u64,
         parked,
@@ -376,7 +379,7 @@ pub(crate) fn spread(calls: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use wakepath_clock::Stamp;
-    use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, SwitchOut, Tid};
+    use wakepath_event::{Event, EventKind, FunctionCall, Mark, NameSpace, SwitchOut, Tid};
 
     use super::*;
     use wakepath_loaded::testing::{event, read, thread};
@@ -384,6 +387,10 @@ mod tests {
     /// A thread that runs all the time, and its calls of these functions: `others`, and 20 calls of the first function
     /// for 100 ns.
     fn recorded(functions: &[&str], others: &[(u32, u64, u64, CallEnd)]) -> Recorded {
+        read(&events_of(functions, others))
+    }
+
+    fn events_of(functions: &[&str], others: &[(u32, u64, u64, CallEnd)]) -> Vec<Event> {
         let run = EventKind::Switch { next: Tid(10), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
         let mut events = vec![
             event(0, 0, 0, thread(10, 10, 1, "worker")),
@@ -399,7 +406,7 @@ mod tests {
             event(to, 0, 10, EventKind::Function(call))
         }));
         events.push(event(100_000, 0, 10, EventKind::Mark(Mark::Stopped)));
-        read(&events)
+        events
     }
 
     const FUNCTIONS: [&str; 2] = ["./app:f", "./app:g"];
@@ -411,6 +418,25 @@ mod tests {
         (0, 80_000, 80_500, CallEnd::Unwound),
         (1, 90_000, 99_000, CallEnd::Open),
     ];
+
+    #[test]
+    fn calls_are_recorded_until_their_functions_probes_are_removed() {
+        let unprobed = |target| event(0, 0, 0, EventKind::Mark(Mark::Unprobed(target)));
+        let after = |marks: &[(u64, u32)]| {
+            let mut events = events_of(&FUNCTIONS, &OTHERS);
+            let marks = marks.iter().map(|&(at, target)| event(at, 0, 0, unprobed(target).kind));
+            events.extend(marks);
+            events.sort_by_key(|event| event.at);
+            let recorded = read(&events);
+            calls(&recorded, None, &ask(Some("f"), Which::All)).expect("calls").unprobed_after
+        };
+        // The recording begins at 1.
+        assert_eq!(after(&[]), None);
+        assert_eq!(after(&[(5_000, 1)]), None);
+        assert_eq!(after(&[(5_000, 1), (8_000, 0)]), Some(7_999));
+        // Before all was attached.
+        assert_eq!(after(&[(0, 0)]), Some(0));
+    }
 
     fn ask(target: Option<&str>, which: Which) -> CallsQuery {
         CallsQuery { target: target.map(str::to_owned), which, algorithm: Algorithm::Active }

@@ -64,6 +64,8 @@ pub struct Distribution {
     pub probe: Option<ProbeCost>,
     /// Other processes that pay for the probes; `None` if there are none.
     pub other_processes: Option<OtherProcesses>,
+    /// The probes did not stay until the end; `None` if they did.
+    pub removed: Option<RemovedProbes>,
     /// Sentences about limits to the numbers' meaning.
     pub notes: Vec<String>,
 }
@@ -83,6 +85,7 @@ impl Distribution {
             unseen: 0,
             probe: None,
             other_processes: None,
+            removed: None,
             notes: Vec::new(),
         }
     }
@@ -120,6 +123,21 @@ impl ProbeCost {
         let from_bucket = (u128::BITS - (2 * u128::from(shift)).leading_zeros()) as usize;
         Self { per_call_ns, shift, from_bucket }
     }
+}
+
+/// A function's probes were removed since they took more than their budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RemovedProbes {
+    /// Calls were counted until then.
+    pub after: Duration,
+    /// The calls until then, in all processes.
+    pub calls: u64,
+    /// The probes' time for each, ns.
+    pub per_call_ns: u64,
+    /// The probes' part of the machine's time until then, from 0 to 1.
+    pub share: f64,
+    /// The allowed part.
+    pub budget: f64,
 }
 
 /// Other processes that have a probed file mapped: its probes stand there too.

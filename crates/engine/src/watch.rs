@@ -11,7 +11,7 @@ pub use wakepath_distribution::{
 use crate::Host;
 use crate::drill::Drilled;
 use crate::latency::live::{EndReason, LiveLatency};
-use crate::latency::{Distribution, LatencySource};
+use crate::latency::{Distribution, LatencySource, RemovedProbes};
 
 /// The most changes in a summary for a target: a screen.
 pub const MAX_SUMMARY_CHANGES: usize = 20;
@@ -49,6 +49,8 @@ pub enum WatchEvent<'a> {
     Notice(&'a Notice),
     /// The target cannot be watched, while others are: the reason.
     Refused(&'a str),
+    /// The target's probes were removed: it is not watched any more.
+    Removed(&'a RemovedProbes),
     /// A drill-down's answer about a change's peak.
     Drilled(Result<&'a Drilled, &'a (dyn Error + 'static)>),
 }

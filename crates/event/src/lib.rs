@@ -552,4 +552,6 @@ pub enum Mark {
     Observer(Tid),
     /// The command ended with this wait status.
     Ended(u32),
+    /// From here on, calls of the selected function with this number are not recorded: its probes took too much.
+    Unprobed(u32),
 }

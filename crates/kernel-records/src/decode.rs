@@ -541,6 +541,7 @@ fn mark(r: &Record<'_>) -> Result<Mark, DecodeError> {
         4 => Mark::Target(Tid(value)),
         5 => Mark::Observer(Tid(value)),
         6 => Mark::Ended(value),
+        7 => Mark::Unprobed(value),
         other => return Err(r.bad("mark", other.into())),
     })
 }

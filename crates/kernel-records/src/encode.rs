@@ -498,6 +498,7 @@ fn mark(mark: &Mark, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
         Mark::Target(tgid) => (4, tgid.0, &[]),
         Mark::Observer(tid) => (5, tid.0, &[]),
         Mark::Ended(status) => (6, *status, &[]),
+        Mark::Unprobed(target) => (7, *target, &[]),
     };
     w.u32(number);
     w.u32(value);

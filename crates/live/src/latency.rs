@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use wakepath_collect::{Calibration, Counted, Counts, EndReason as SessionEnd, MAX_DISKS, MAX_TARGETS};
+use wakepath_collect::{
+    Calibration, Counted, Counts, EndReason as SessionEnd, MAX_DISKS, MAX_TARGETS, RemovedProbes as Removed,
+};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_recording::this_host;
 
 use wakepath_engine::Host;
 use wakepath_engine::latency::live::{EndReason, LiveLatency};
-use wakepath_engine::latency::{Distribution, LatencySource, OtherProcesses, ProbeCost, TimeSlice};
+use wakepath_engine::latency::{
+    Distribution, LatencySource, OtherProcesses, ProbeCost, RemovedProbes, TimeSlice,
+};
 
 pub use wakepath_collect::{Error as CollectError, GRACE, LatencyOptions as Options, Running, Signals};
 
@@ -33,7 +37,7 @@ pub use wakepath_functions::{AbsenceReason, FindError, Interpreter};
 /// The probes allowed by the user besides cheap and safe probes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowedProbes {
-    /// Probes that the kernel has to single-step, at many times the cost.
+    /// Probes that the kernel has to single-step, at many times the cost, for a drill-down: whatever they take.
     pub slow_probes: bool,
     /// Return probes where an exception might pass, which would end the program: the user promises that no exception
     /// passes.
@@ -56,6 +60,12 @@ pub struct LiveQuery {
 /// The cost of a function's probes, as it was measured.
 pub(crate) fn probe_cost(measured: Calibration) -> ProbeCost {
     ProbeCost::new(measured.per_call_ns, measured.shift)
+}
+
+/// A function's removed probes, as an answer has them.
+pub(crate) const fn removed_probes(removed: Removed) -> RemovedProbes {
+    let Removed { after, hits, per_call_ns, share, budget } = removed;
+    RemovedProbes { after, calls: hits, per_call_ns, share, budget }
 }
 
 /// Counts until the command ends, the time is over or `stop` was asked.
@@ -84,6 +94,9 @@ pub fn live_latency(
             groups::groups(by, counted, unit, slices)
         });
         with_costs(&mut found, calibration, others.get(index).cloned().flatten());
+        let mut removed = readings.iter().flat_map(|reading| &reading.removed);
+        found.removed =
+            removed.find(|(target, _)| *target as usize == index).map(|(_, probes)| removed_probes(*probes));
         found
     });
     let began = outcome.began.duration_since(SystemTime::UNIX_EPOCH).ok();
@@ -104,6 +117,7 @@ pub(crate) const fn end_reason(reason: SessionEnd) -> EndReason {
         SessionEnd::Ended => EndReason::Ended,
         SessionEnd::Duration | SessionEnd::OutOfRoom => EndReason::Duration,
         SessionEnd::Interrupted => EndReason::Interrupted,
+        SessionEnd::OverBudget => EndReason::OverBudget,
     }
 }
 

@@ -10,7 +10,7 @@ pub use wakepath_collect::{
 };
 use wakepath_collect::{Counted, Destination, IsAsked, KeptAttributes, MAX_TARGETS, MappedFile};
 use wakepath_engine::is_meant;
-use wakepath_engine::latency::{OtherProcesses, RefusedTarget};
+use wakepath_engine::latency::{OtherProcesses, RefusedTarget, RemovedProbes};
 use wakepath_engine::record::{GoPrograms, GoRefused, GoStarted};
 use wakepath_engine::spans::ReceivedSpans;
 use wakepath_functions::{Pattern, Runtime};
@@ -24,7 +24,7 @@ use crate::flight::{Flight, FlightRequest};
 use crate::go_trace::{GoTrace, ReadGoTrace, end_all};
 pub use crate::latency::AllowedProbes;
 use crate::latency::{
-    LiveLatencyError, LiveTarget, Resolved, kernel_functions, other_processes, user_functions,
+    LiveLatencyError, LiveTarget, Resolved, kernel_functions, other_processes, removed_probes, user_functions,
 };
 use crate::spans::SpanReceiver;
 
@@ -65,6 +65,8 @@ pub struct Made {
     pub other_processes: Vec<OtherProcesses>,
     /// The functions whose calls cannot be recorded.
     pub refused: Vec<RefusedTarget>,
+    /// The functions whose probes were removed.
+    pub removed: Vec<(String, RemovedProbes)>,
     /// The received spans, if asked for.
     pub spans: Option<ReceivedSpans>,
     /// The probed Go programs, and places in them.
@@ -228,7 +230,12 @@ pub fn record(
     let of_goroutines = of_goroutines.filter(|_| !is_followed);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
     let goroutines = recorder.goroutines;
-    Ok(Made { outcome, other_processes, refused, spans, go_traces, of_goroutines, goroutines })
+    let removed = outcome.removed.iter().filter_map(|(number, removed)| {
+        let (name, _) = recorder.functions.get(*number as usize)?;
+        Some((name.clone(), removed_probes(*removed)))
+    });
+    let removed = removed.collect();
+    Ok(Made { outcome, other_processes, refused, removed, spans, go_traces, of_goroutines, goroutines })
 }
 
 /// The part of a recording's maximum size kept for its end, bytes: for names, and for rare records (forks, thread

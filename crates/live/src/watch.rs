@@ -12,7 +12,7 @@ use wakepath_distribution::watch::{Alarm, Change, Notice, Stretch};
 use wakepath_distribution::{Histogram, Unit, peak_to_explain};
 use wakepath_engine::Host;
 use wakepath_engine::drill::PhaseMarks;
-use wakepath_engine::latency::{Distribution, LatencySource, RefusedTarget, TimeSlice};
+use wakepath_engine::latency::{Distribution, LatencySource, RefusedTarget, RemovedProbes, TimeSlice};
 use wakepath_engine::watch::{
     MAX_SUMMARY_CHANGES, TargetSummary, WatchEvent, WatchNews, Watched, WatchedTarget,
 };
@@ -22,7 +22,7 @@ use crate::command::CommandEnd;
 use crate::drill::{BUDGET, DrillError, DrillQuery, Next, Parameters, Searched, drill};
 use crate::latency::{
     AllowedProbes, LiveLatencyError, LiveQuery, LiveTarget, Options, Resolved, Signals, end_reason,
-    other_processes, targets, with_costs,
+    other_processes, removed_probes, targets, with_costs,
 };
 
 pub use kept::{Kept, KeptChanges};
@@ -139,6 +139,8 @@ struct TargetState {
     /// All calls at the last reading.
     whole: Histogram,
     last: Option<Counts>,
+    /// Its probes were removed.
+    removed: Option<RemovedProbes>,
 }
 
 impl TargetState {
@@ -155,6 +157,7 @@ impl TargetState {
             changes: VecDeque::new(),
             whole: Histogram::new(unit),
             last: None,
+            removed: None,
         }
     }
 
@@ -166,6 +169,7 @@ impl TargetState {
         let slices =
             history.map(|part| TimeSlice { from: part.from, to: part.to, histogram: part.histogram.clone() });
         distribution.slices = slices.collect();
+        distribution.removed = self.removed;
         if let Some(last) = &self.last {
             (distribution.unwound, distribution.overflowed) = (last.unwound, last.overflowed);
             (distribution.open, distribution.unseen) = (last.open, last.unseen);
@@ -232,7 +236,15 @@ impl Watching<'_, '_> {
             // The kernel's counters never decrease.
             let Ok(calls) = whole.minus(&state.whole) else { continue };
             (state.whole, state.last) = (whole, Some(counts.clone()));
-            if left_out {
+            let removed = reading.removed.iter().find(|(target, _)| *target as usize == index);
+            if let Some(removed) = removed.map(|(_, removed)| removed_probes(*removed)) {
+                state.removed = Some(removed);
+                let what = WatchEvent::Removed(&removed);
+                let target = &state.target;
+                (self.news)(&WatchNews { host: self.host, target, origin_realtime_ns, at: to, what });
+            }
+            // Its last slice has calls of a part of the slice alone.
+            if left_out || state.removed.is_some() {
                 continue;
             }
             // A target's slices all have the same unit.
@@ -316,7 +328,7 @@ mod tests {
     fn reading_at(at: u64, counts: Counts) -> Reading {
         let at = Duration::from_secs(at);
         let realtime = SystemTime::UNIX_EPOCH + Duration::from_nanos(ORIGIN) + at;
-        Reading { at, realtime, counts: vec![counts], parts: None }
+        Reading { at, realtime, counts: vec![counts], parts: None, removed: Vec::new() }
     }
 
     /// A reading with a single target and these calls in bucket 10, 1024 ns each.
@@ -343,6 +355,7 @@ mod tests {
                 changes: VecDeque::new(),
                 whole: Histogram::new(unit),
                 last: None,
+                removed: None,
             }],
             unit,
             until: Duration::ZERO,
@@ -384,6 +397,7 @@ mod tests {
                     WatchEvent::Notice(Notice::Changed(_)) => "changed",
                     WatchEvent::Notice(_) => "another notice",
                     WatchEvent::Refused(_) => "refused",
+                    WatchEvent::Removed(_) => "removed",
                     WatchEvent::Drilled(_) => "drilled",
                 },
             ));
@@ -453,6 +467,43 @@ mod tests {
         let Distribution { histogram, slices, unwound, overflowed, open, unseen, .. } = summary.distribution;
         assert_eq!((histogram.calls(), slices.len()), (12_000, 3));
         assert_eq!([unwound, overflowed, open, unseen], [1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn a_target_without_probes_is_not_watched_any_more() {
+        let (host, stop) = (Host::default(), Signals::watch(true).expect("signals"));
+        let removed = wakepath_collect::RemovedProbes {
+            after: Duration::from_secs(25),
+            hits: 14_000,
+            per_call_ns: 20_000,
+            share: 0.25,
+            budget: 0.05,
+        };
+        let mut said = Vec::new();
+        let mut news = |news: &WatchNews<'_>| match news.what {
+            WatchEvent::Notice(Notice::Usual(_)) => said.push((news.at.as_secs(), None)),
+            WatchEvent::Removed(removed) => said.push((news.at.as_secs(), Some(*removed))),
+            _ => panic!("no other news"),
+        };
+        let mut watching = watching(&host, &stop, Some(1), &mut news);
+        watching.take(&reading(10, 6000, 0));
+        watching.take(&reading(20, 12_000, 0));
+        watching.take(&Reading { removed: vec![(1, removed)], ..reading(30, 18_000, 0) });
+        watching.take(&Reading { removed: vec![(0, removed)], ..reading(40, 20_000, 0) });
+        // No calls come any more, which is no news.
+        watching.take(&reading(50, 20_000, 0));
+        watching.take(&reading(60, 20_000, 0));
+        let summary = watching.states.remove(0).summary(Unit::Nanoseconds, Duration::ZERO);
+        let found = RemovedProbes {
+            after: Duration::from_secs(25),
+            calls: 14_000,
+            per_call_ns: 20_000,
+            share: 0.25,
+            budget: 0.05,
+        };
+        assert_eq!(said, [(10, None), (40, Some(found))]);
+        assert_eq!((summary.distribution.histogram.calls(), summary.counted.as_secs()), (18_000, 30));
+        assert_eq!((summary.distribution.removed, summary.stopped_since), (Some(found), None));
     }
 
     #[test]

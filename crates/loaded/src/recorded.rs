@@ -52,6 +52,13 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// The time from the recording's beginning to the removal of a selected function's probes, ns; `None` if they stayed.
+    pub fn unprobed_after(&self, function: u32) -> Option<u64> {
+        let session = &self.survey.session;
+        let at = session.unprobed.get(&function)?;
+        Some(at.since(session.started.unwrap_or(*at)))
+    }
+
     /// Puts the parts together.
     pub fn new(source: PathBuf, host: Host, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
         let mut by_tid: HashMap<Tid, Vec<ThreadIndex>> = HashMap::new();

@@ -97,6 +97,8 @@ pub struct Session {
     pub targets: BTreeSet<Tid>,
     /// The recorder's own threads.
     pub observers: BTreeSet<Tid>,
+    /// The selected functions whose calls are not recorded from a time on, by their numbers.
+    pub unprobed: BTreeMap<u32, Stamp<Local>>,
 }
 
 /// A session's command.
@@ -244,6 +246,9 @@ impl Session {
             }
             Mark::Observer(tid) => {
                 self.observers.insert(*tid);
+            }
+            Mark::Unprobed(target) => {
+                self.unprobed.entry(*target).or_insert(at);
             }
             Mark::Ended(status) => {
                 if let Some(command) = &mut self.command {

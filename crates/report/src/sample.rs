@@ -17,8 +17,8 @@ use wakepath_engine::{
     Synchronisation, Synchronised, Which, calls, path,
 };
 use wakepath_event::{
-    CallEnd, CostKind, Event, EventKind, FileName, FunctionCall, KernelCost, Mapping, NameSpace, Stack, Tid,
-    UserMark,
+    CallEnd, CostKind, Event, EventKind, FileName, FunctionCall, KernelCost, Mapping, Mark, NameSpace, Stack,
+    Tid, UserMark,
 };
 use wakepath_findings::SampledPath;
 use wakepath_findings::testing::{FinishedStory, REALTIME};
@@ -217,6 +217,15 @@ pub fn overview_of(text: &str, look: impl FnOnce(&Overview)) {
 /// Eighty calls to `./app:handle` by the same thread: sixty take 200 ns; in twenty it waits 100 µs for a lock of
 /// another thread, which runs meanwhile. A further call was unwound, and another is open.
 pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
+    calls_with(Vec::new(), look);
+}
+
+/// The same calls; the function's probes were removed at this time, ns.
+pub fn calls_until(at: u64, look: impl FnOnce(&CallsAnswer)) {
+    calls_with(vec![event(at, EventKind::Mark(Mark::Unprobed(0)))], look);
+}
+
+fn calls_with(more: Vec<Event>, look: impl FnOnce(&CallsAnswer)) {
     let lines = |_| {
         vec![
             (100, String::from("c0 worker switch idle blocked call=202:0x2000 op=128 value=2 claim=holder")),
@@ -225,7 +234,7 @@ pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
         ]
     };
     let unfinished = [(5_000_000, 5_000_300, CallEnd::Unwound), (5_900_000, 6_000_000, CallEnd::Open)];
-    slow_calls("holder tid=11 tgid=10", lines, Vec::new(), &unfinished, |answer| look(&answer));
+    slow_calls("holder tid=11 tgid=10", lines, more, &unfinished, |answer| look(&answer));
 }
 
 /// A process's time in `./app:handle`: on this path; its waits are twenty of 100 µs for a lock.

@@ -41,7 +41,7 @@ pub use goroutine::{go_trace, goroutines, goroutines_started};
 pub(crate) use headline::headline;
 pub use info::info;
 pub use latency::live_latency;
-pub use latency::{other_processes, recorded_latency};
+pub use latency::{other_processes, recorded_latency, recorded_until};
 pub use overview::{candidate, overview};
 pub(crate) use overview::{headline as overview_headline, next_words as overview_next};
 pub use path::path;

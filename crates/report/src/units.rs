@@ -137,6 +137,13 @@ pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {}", plural(noun)) }
 }
 
+/// A number with commas between groups of three digits: `26,082`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
 /// The verb after a count, in the past tense.
 pub const fn was(n: u64) -> &'static str {
     if n == 1 { "was" } else { "were" }

@@ -306,6 +306,7 @@ fn mark() -> impl Strategy<Value = Mark> {
         tid().prop_map(Mark::Target),
         tid().prop_map(Mark::Observer),
         any::<u32>().prop_map(Mark::Ended),
+        any::<u32>().prop_map(Mark::Unprobed),
     ]
 }
 

@@ -46,7 +46,11 @@ const RANGES: [(&str, &[&str], Range); 32] = [
         &["record"],
         Range { within: &["16K", "1G", "1073741824"], outside: &["0", "1", "16383", "1073741825"] },
     ),
-    ("budget", &["drill"], Range { within: &["0.1", "5", "5%", "100"], outside: &["0", "101", "-1", "NaN"] }),
+    (
+        "budget",
+        &["drill", "latency", "record", "watch"],
+        Range { within: &["0.1", "5", "5%", "100"], outside: &["0", "101", "-1", "NaN"] },
+    ),
     ("decision-calls", &["drill"], NUMBER),
     ("drill-time", &["watch"], TIME),
     ("duration", &["drill", "latency", "record", "watch"], TIME),

@@ -38,6 +38,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
             as_root: arguments.as_root,
             duration: arguments.duration,
             every: arguments.every,
+            budget: collecting::step_budget(arguments.budget, arguments.slow_probes),
         },
         allowed: AllowedProbes {
             slow_probes: arguments.slow_probes,

@@ -65,13 +65,10 @@ fn exceptions_pass_probed_functions_and_the_calls_that_they_unwind_are_counted_a
         return;
     };
     let all = ["./throws:throws", "./throws:passed", "./throws:catches", "./throws:calm"];
-    let refused = latency(&folder, &all, &[], &[&throws, "100"]);
-    assert_eq!(refused.code, Some(125), "{}", refused.said);
-    assert!(
-        refused.said.contains("single-step") && refused.said.contains("--slow-probes"),
-        "{}",
-        refused.said
-    );
+    // The kernel single-steps their returns, which a few calls may cost.
+    let counted = latency(&folder, &all, &[], &[&throws, "20"]);
+    let found: Vec<_> = counted.targets.iter().map(ends).collect();
+    assert_eq!(found, [[10, 10, 0], [10, 10, 0], [20, 0, 0], [20, 0, 0]], "{}", counted.said);
     let counted = latency(&folder, &all, &["--slow-probes"], &[&throws, "100"]);
     assert_eq!((counted.code, counted.own.as_str()), (Some(0), "calls 100 thrown 50 caught 50"));
     let found: Vec<_> = counted.targets.iter().map(ends).collect();
@@ -112,8 +109,9 @@ fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
         return;
     };
     let all = ["./coroutines:switches", "./coroutines:steady"];
-    let refused = latency(&folder, &all[..1], &[], &[&coroutines, "500"]);
-    assert!(refused.said.contains("its return instructions"), "{}", refused.said);
+    // The kernel single-steps their returns, which a few calls may cost.
+    let few = latency(&folder, &all[..1], &[], &[&coroutines, "20"]);
+    assert_eq!(ends(&few.targets[0]), [40, 0, 0], "{}", few.said);
     for order in [&[][..], &["turned"]] {
         let command = [&[coroutines.as_str(), "500"], order].concat();
         let counted = latency(&folder, &all, &["--slow-probes"], &command);

@@ -171,19 +171,75 @@ fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
 }
 
 #[test]
-fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for() {
-    let Some(folder) = place("slow probes are asked for") else { return };
+fn a_single_stepped_function_is_counted_within_its_budget() {
+    let Some(folder) = place("single-stepped probes keep to their budget") else { return };
     let calls = workload(&folder, "calls");
-    let command = [calls.as_str(), "threads=2", "stepped=500"];
-    let (_, said) = run(&folder, &[&["latency", "./calls:stepped", "--"][..], &command].concat(), 125);
-    assert!(said.contains("single-step") && said.contains("--slow-probes"), "{said}");
-    // Two breakpoints and a return take half a microsecond or more anywhere, and a single step takes longer still.
-    let cost =
-        said.split_once("first instruction: ").and_then(|(_, rest)| rest.split_once(" µs a call on this"));
-    let cost: f64 = cost.and_then(|(cost, _)| cost.parse().ok()).expect("it says what a call costs here");
-    assert!((0.5..1000.0).contains(&cost), "{said}");
-    let (counted, own) = latency(&folder, &["./calls:stepped", "--slow-probes"], &command);
-    assert_eq!(ends(&counted[0]), [own["stepped"], 0, 0]);
+    let stepped = |count: &'static str| [calls.as_str(), "threads=2", count];
+    let (counted, own) = latency(&folder, &["./calls:stepped"], &stepped("stepped=50"));
+    assert_eq!((ends(&counted[0]), &counted[0]["removed"]), ([own["stepped"], 0, 0], &Value::Null));
+    // A second with single steps; a tenth is allowed at once.
+    let many = stepped("stepped=100000");
+    let (counted, own) = latency(&folder, &["./calls:stepped", "syscall:getppid"], &many);
+    let [removed, kept] = counted.as_slice() else { panic!("{counted:#?}") };
+    let probes = &removed["removed"];
+    let [calls, after_ns, per_call_ns] = ["calls", "after_ns", "per_call_ns"].map(|key| number(&probes[key]));
+    // The same calls, but for the two threads' calls at that moment, and further ones while it was found.
+    let told = number(&removed["count"]) + number(&removed["open"]);
+    assert!(calls > 0 && told.abs_diff(calls) < 500, "{removed}");
+    assert!(calls < own["stepped"] / 4, "{removed}");
+    assert!((1..1_000_000_000).contains(&after_ns) && (500..1_000_000).contains(&per_call_ns), "{removed}");
+    let share = |key: &str| probes[key].as_f64().expect("a share");
+    assert!(share("share") > 0.05 && share("budget") == 0.05, "{removed}");
+    assert_eq!((&kept["removed"], &kept["count"]), (&Value::Null, &Value::from(0)));
+    // Every call, as fast as single steps allow.
+    let asked = ["./calls:stepped", "--slow-probes"];
+    let (counted, own) = latency(&folder, &asked, &stepped("stepped=30000"));
+    assert_eq!((ends(&counted[0]), &counted[0]["removed"]), ([own["stepped"], 0, 0], &Value::Null));
+
+    let (_, said) = run(&folder, &[&["latency", "./calls:stepped", "--"][..], &many].concat(), 0);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("its probes were removed after ") && said.contains("--budget allows more"),
+        "{said}"
+    );
+    let watched = ["watch", "./calls:stepped", "--every", "1s", "--json", "--"];
+    let (said, _) = run(&folder, &[&watched[..], &many].concat(), 0);
+    assert_eq!(said.matches(r#""event":"removed""#).count(), 1, "{said}");
+    // A wider budget.
+    let asked = ["./calls:stepped", "--budget", "100"];
+    let (counted, own) = latency(&folder, &asked, &stepped("stepped=3000"));
+    assert_eq!((ends(&counted[0]), &counted[0]["removed"]), ([own["stepped"], 0, 0], &Value::Null));
+}
+
+#[test]
+fn recorded_calls_end_where_their_single_stepped_probes_took_too_much() {
+    let Some(folder) = place("a recording's single-stepped probes keep to their budget") else { return };
+    let calls = workload(&folder, "calls");
+    let asked = |target, count| ["--call", target, "--", &calls, "threads=2", count].map(str::to_owned);
+    let recorded = |target, count| {
+        let asked = asked(target, count);
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let (_, said) = record(&folder, &asked, 0);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let answer = document(&folder, &["path", "--call", target, "--slowest", "1"]);
+        let recorded: u64 = list(&answer["buckets"]).iter().map(|bucket| number(&bucket["count"])).sum();
+        (said, answer["unprobed_after_ns"].as_u64(), recorded)
+    };
+    let (said, after, all) = recorded("./calls:stepped", "stepped=50");
+    assert!(!said.contains("later calls") && after.is_none() && all == 100, "{said} {after:?} {all}");
+    let (said, after, some) = recorded("./calls:stepped", "stepped=100000");
+    assert!(
+        said.contains("later calls of ./calls:stepped are not recorded: its probes were removed"),
+        "{said}"
+    );
+    assert!(after.is_some_and(|ns| ns < 1_000_000_000) && some > 0 && some < 50_000, "{after:?} {some}");
+    let (text, _) = run(&folder, &["path", "--call", "--slowest", "1"], 0);
+    assert!(text.contains("its probes were removed"), "{text}");
+    let (text, _) = run(&folder, &["latency", "stepped", "-i", "wakepath.rec"], 0);
+    assert!(text.contains("its probes were removed"), "{text}");
+    // Probes that cost less stay, whatever they take.
+    let (said, after, all) = recorded("./calls:counted", "functions=20000");
+    assert!(!said.contains("later calls") && after.is_none() && all == 40_000, "{said} {after:?} {all}");
 }
 
 /// The cost of a target's probes: ns for each call, ns added to a latency, the first unshifted bucket.

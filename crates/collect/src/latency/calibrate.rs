@@ -61,6 +61,23 @@ pub fn calibrate(probe: &Probe) -> Option<Calibration> {
     Counters::load(&mut storage, &options).ok()?.calibrate(ProbeKind::of(probe))
 }
 
+/// The single-stepped functions' numbers, each with its measured cost of a call, ns.
+pub(crate) fn stepped_costs<'a>(functions: impl Iterator<Item = &'a Probe>) -> Vec<(u32, Option<u64>)> {
+    let mut measured: Vec<(ProbeKind, Option<u64>)> = Vec::new();
+    let stepped = (0..).zip(functions).filter(|(_, probe)| ProbeKind::of(probe).is_stepped());
+    let costs = stepped.map(|(number, probe)| {
+        let kind = ProbeKind::of(probe);
+        let known = measured.iter().find(|(other, _)| *other == kind).map(|(_, cost)| *cost);
+        let cost = known.unwrap_or_else(|| {
+            let cost = calibrate(probe).map(|cost| cost.per_call_ns);
+            measured.push((kind, cost));
+            cost
+        });
+        (number, cost)
+    });
+    costs.collect()
+}
+
 impl Counters<'_> {
     /// The cost of each target's probes; none for a function that never returns, since it has no latency.
     pub(super) fn calibrations(&mut self, options: &LatencyOptions) -> Vec<Option<Calibration>> {

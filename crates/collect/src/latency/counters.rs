@@ -1,8 +1,8 @@
 //! The counting BPF programs: loaded, attached, and their counts read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, OpenObject};
@@ -19,6 +19,7 @@ use crate::callers::LearnedCallers;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{self, into_io, load_error, per_cpu, sum_per_cpu};
+use crate::probe_budget::{RemovedProbes, StepBudget};
 use crate::probes;
 use crate::sampling::possible_cpus;
 use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
@@ -27,6 +28,8 @@ use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
 pub(super) struct Counters<'obj> {
     pub(super) skeleton: LatencySkel<'obj>,
     links: Vec<Link>,
+    /// The functions' probes, by target.
+    probes: BTreeMap<u32, Vec<Link>>,
     /// Probes behind calls of functions.
     callers: LearnedCallers,
     kernel_probes: KernelProbes,
@@ -154,6 +157,7 @@ impl<'obj> Counters<'obj> {
         let counters = Self {
             skeleton,
             links: Vec::new(),
+            probes: BTreeMap::new(),
             callers: LearnedCallers::default(),
             kernel_probes: KernelProbes::default(),
             grouping,
@@ -172,12 +176,21 @@ impl<'obj> Counters<'obj> {
         probes::follow(&self.skeleton.maps.followed, pid)
     }
 
-    /// Attaches all programs: from now on latencies are counted.
-    pub(super) fn attach(&mut self, options: &LatencyOptions) -> Result<(), Error> {
+    /// Attaches all programs: from now on latencies are counted. Returns the functions whose probes took too much meanwhile. `began`: the
+    /// beginning of this.
+    pub(super) fn attach(
+        &mut self,
+        options: &LatencyOptions,
+        budget: &mut StepBudget,
+        began: Instant,
+    ) -> Result<Vec<(u32, RemovedProbes)>, Error> {
+        let mut removed = Vec::new();
         // First the slow probes, since disk requests count from their programs' attaching.
-        for (index, target) in options.targets.iter().enumerate() {
+        for (index, target) in (0..).zip(&options.targets) {
             if let Counted::Function(probe) = target {
-                self.links.extend(probes::attach(self.skeleton.object(), index, probe, None)?);
+                let links = probes::attach(self.skeleton.object(), index as usize, probe, None)?;
+                self.probes.insert(index, links);
+                removed.extend(self.keep_to(budget, began));
             }
         }
         self.attach_to_kernel(options)?;
@@ -191,7 +204,7 @@ impl<'obj> Counters<'obj> {
         }
         let bss = self.skeleton.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
         bss.held_back = false;
-        Ok(())
+        Ok(removed)
     }
 
     /// Attaches the kernel functions' programs.
@@ -225,10 +238,23 @@ impl<'obj> Counters<'obj> {
         });
     }
 
+    /// Removes probes beyond their budget. `began`: when the first was attached.
+    pub(super) fn keep_to(&mut self, budget: &mut StepBudget, began: Instant) -> Vec<(u32, RemovedProbes)> {
+        let Self { skeleton, probes, callers, .. } = self;
+        let maps = &mut skeleton.maps;
+        let mut bss = maps.bss_data.as_deref_mut();
+        budget.keep(probes, callers, (&maps.entries, &maps.callers_seen), began, |function| {
+            if let Some(bss) = &mut bss {
+                bss.removed_functions |= 1 << function;
+            }
+        })
+    }
+
     /// Stops counting. The kernel takes tens of milliseconds for each probe.
     pub(super) fn detach(&mut self) {
         self.kernel_probes.detach();
         probes::detach(&mut self.links);
+        self.probes.values_mut().rev().for_each(probes::detach);
         probes::detach(&mut self.callers.detach());
     }
 
@@ -266,7 +292,7 @@ impl<'obj> Counters<'obj> {
                 groups.push(Groups { groups: found, others });
             }
         }
-        Ok((Reading { at, realtime, counts, parts: None }, groups))
+        Ok((Reading { at, realtime, counts, parts: None, removed: Vec::new() }, groups))
     }
 
     fn groups(&self) -> Result<HashMap<u64, Vec<Group>>, Error> {

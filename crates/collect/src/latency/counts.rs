@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use wakepath_distribution::MAX_GROUP_SLICES;
 
 use crate::libbpf::word;
+use crate::probe_budget::RemovedProbes;
 
 /// A target's counts since the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +88,7 @@ pub struct Groups {
 }
 
 /// A reading of all targets' counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// The time of the reading, since the beginning.
     pub at: Duration,
@@ -98,6 +99,8 @@ pub struct Reading {
     /// The counts since the previous reading, by target and group; `None` without grouping, and once there were more
     /// than `MAX_GROUP_SLICES` parts in all.
     pub parts: Option<Vec<Vec<GroupCounts>>>,
+    /// The targets whose probes were removed since the previous reading.
+    pub removed: Vec<(u32, RemovedProbes)>,
 }
 
 /// A group's counts between two readings.

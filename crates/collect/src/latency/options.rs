@@ -55,6 +55,8 @@ pub struct LatencyOptions {
     pub duration: Option<Duration>,
     /// The interval at which the counts are read; `None` for only at the end.
     pub every: Option<Duration>,
+    /// Single-stepped probes are removed above this share in all CPUs' time, from 0 to 1; `None`: never.
+    pub budget: Option<f64>,
 }
 
 impl LatencyOptions {

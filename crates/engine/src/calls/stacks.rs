@@ -98,6 +98,7 @@ fn explained<'r>(recorded: &'r Recorded, target: &str, waits: &[Window]) -> Call
         unwound: 0,
         open: 0,
         moved: 0,
+        unprobed_after: None,
         of_goroutines: false,
         followed: 0,
         parked: Vec::new(),

@@ -14,6 +14,8 @@ pub enum EndReason {
     Duration,
     /// A signal asked to stop.
     Interrupted,
+    /// No target had probes any more: they took more than their budget.
+    OverBudget,
 }
 
 /// The counted latencies.

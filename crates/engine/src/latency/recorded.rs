@@ -259,6 +259,15 @@ fn notes(recorded: &Recorded, kind: TargetKind, empty: bool, facts: &Facts) -> V
                 ns as f64 / 1e6
             ));
         }
+        TargetKind::Function(number) => {
+            notes.extend(recorded.unprobed_after(number).map(|ns| {
+                format!(
+                    "its probes were removed {:.1} ms after the recording's beginning, since they took too much: later calls are not \
+                     recorded",
+                    ns as f64 / 1e6
+                )
+            }));
+        }
         TargetKind::Disk(_) if empty && events("block_issue") == 0 => {
             notes.push(String::from("the recording holds no disk requests"));
         }

@@ -152,6 +152,7 @@ pub fn request_group<'r>(
         unwound: 0,
         open: 0,
         moved: 0,
+        unprobed_after: None,
         of_goroutines: false,
         followed: 0,
         parked: Vec::new(),

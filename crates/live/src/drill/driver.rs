@@ -355,7 +355,7 @@ impl<'obj> Driver<'obj> {
                 let reason = match reason {
                     EndReason::Ended => StopReason::ProgramEnded,
                     EndReason::Interrupted => StopReason::User,
-                    EndReason::Duration | EndReason::OutOfRoom => StopReason::Budget,
+                    EndReason::Duration | EndReason::OutOfRoom | EndReason::OverBudget => StopReason::Budget,
                 };
                 effects.extend(machine.handle(Event::Stop(reason))?);
                 continue;

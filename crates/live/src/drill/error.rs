@@ -162,7 +162,7 @@ impl DrillError {
 
     /// Whether the function is there, and no probe shows its calls: the stacks that hold it may still answer.
     pub const fn is_about_probes(&self) -> bool {
-        use LiveLatencyError::{Find, Slow};
+        use LiveLatencyError::Find;
         match self {
             Self::Target(Find(FindError::Refused(refusal))) => !matches!(
                 refusal.why,
@@ -175,7 +175,6 @@ impl DrillError {
             ),
             // A call that began before has a stack.
             Self::NotCalled { .. }
-            | Self::Target(Slow { .. })
             | Self::TooOften { .. }
             | Self::CallersUnseen { .. }
             | Self::NotReturned { .. }
@@ -207,6 +206,6 @@ fn ended_by(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Ended => "the process ended",
         EndReason::Interrupted => "you stopped the search",
-        EndReason::Duration | EndReason::OutOfRoom => "the time of -d was over",
+        EndReason::Duration | EndReason::OutOfRoom | EndReason::OverBudget => "the time of -d was over",
     }
 }

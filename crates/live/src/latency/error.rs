@@ -29,11 +29,6 @@ pub enum LiveLatencyError {
     FunctionTarget(#[from] FunctionTargetError),
     #[error(transparent)]
     Find(#[from] FindError),
-    #[error(
-        "`{name}` in {file} can be probed, but the kernel has to single-step {what}{}",
-        single_step_cost(*.per_call_ns)
-    )]
-    Slow { name: String, file: String, what: &'static str, per_call_ns: Option<u64> },
     #[error(transparent)]
     Collect(#[from] CollectError),
 }
@@ -65,40 +60,7 @@ impl LiveLatencyError {
             Self::Find(FindError::Refused(refusal)) => Some(refusal.why.to_string()),
             Self::KernelRefused { why, .. } => Some(why.to_string()),
             Self::KernelFunction { source, .. } => Some(source.to_string()),
-            Self::Slow { what, per_call_ns, .. } => Some(format!(
-                "the kernel has to single-step {what}{}; --slow-probes probes it all the same",
-                single_step_cost(*per_call_ns)
-            )),
             _ => None,
         }
-    }
-}
-
-/// The cost of a single-stepped call.
-fn single_step_cost(per_call_ns: Option<u64>) -> String {
-    match per_call_ns {
-        Some(ns) => format!(": {:.1} µs a call on this machine", ns as f64 / 1e3),
-        None => String::from(", which costs many times as much; the cost could not be measured"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slow_probe_is_refused_with_its_cost_on_this_machine() {
-        let slow = |per_call_ns| LiveLatencyError::Slow {
-            name: String::from("f"),
-            file: String::from("./app"),
-            what: "its first instruction",
-            per_call_ns,
-        };
-        let head = "`f` in ./app can be probed, but the kernel has to single-step its first instruction";
-        assert_eq!(slow(Some(21_340)).to_string(), format!("{head}: 21.3 µs a call on this machine"));
-        assert_eq!(
-            slow(None).to_string(),
-            format!("{head}, which costs many times as much; the cost could not be measured")
-        );
     }
 }

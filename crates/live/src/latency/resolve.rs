@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use wakepath_collect::{Counted, calibrate};
+use wakepath_collect::Counted;
 use wakepath_engine::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
 use wakepath_engine::latency::{RefusedTarget, TargetError};
 use wakepath_event::Call;
-use wakepath_functions::{Finder, Function, FunctionNote, Probe, ProbeMethod, Return};
+use wakepath_functions::{Finder, Function, FunctionNote};
 
 use super::error::LiveLatencyError;
 use super::kernel::kernel_functions;
@@ -82,23 +82,7 @@ pub(crate) fn user_functions(
         .map(|refusal| RefusedTarget { target: name(&refusal.name), why: refusal.why.to_string() });
     let mut resolved = Resolved { targets: Vec::new(), refused: refused.collect() };
     let several = found.functions.len() > 1;
-    // Measured once for each kind.
-    let mut costs: Vec<(&str, Option<u64>)> = Vec::new();
-    let mut first_slow = None;
     for function in found.functions {
-        if let Some(what) = slow_part(&function.probe).filter(|_| !allowed.slow_probes) {
-            let known = costs.iter().find(|(part, _)| *part == what).map(|(_, cost)| *cost);
-            let per_call_ns = known.unwrap_or_else(|| {
-                let cost = calibrate(&function.probe).map(|found| found.per_call_ns);
-                costs.push((what, cost));
-                cost
-            });
-            let (shown, file) = (name(&function.readable), function.shown.display().to_string());
-            let slow = LiveLatencyError::Slow { name: function.readable, file, what, per_call_ns };
-            resolved.refused.extend(slow.refusal().map(|why| RefusedTarget { target: shown, why }));
-            first_slow.get_or_insert(slow);
-            continue;
-        }
         let is_named = several || is_named_otherwise(&target, &function);
         let name = if is_named { name(&function.readable) } else { text.to_owned() };
         resolved.targets.push(LiveTarget {
@@ -108,10 +92,7 @@ pub(crate) fn user_functions(
             ..LiveTarget::new(name, LatencySource::Calls, Counted::Function(function.probe))
         });
     }
-    match first_slow {
-        Some(slow) if resolved.targets.is_empty() => Err(slow),
-        _ => Ok(resolved),
-    }
+    Ok(resolved)
 }
 
 /// The prefix of a Python function, which only a drill-down follows. A file may be called so too.
@@ -131,16 +112,6 @@ fn is_named_otherwise(target: &wakepath_functions::Target, function: &Function) 
 /// The note about a call that today's C library does not make.
 fn made_instead(name: &str, made: &str) -> String {
     format!("today's C library makes the system call {made} in {name}(): syscall:{made} counts it")
-}
-
-/// The part of a function that the kernel has to single-step.
-const fn slow_part(probe: &Probe) -> Option<&'static str> {
-    match (probe.method, &probe.returns) {
-        (ProbeMethod::SingleStepped, _) => Some("its first instruction"),
-        (_, Return::AtInstructions(_)) => Some("its return instructions"),
-        (_, Return::AtCallers) => Some("the instructions behind its calls"),
-        _ => None,
-    }
 }
 
 /// This machine's disks and their numbers, as the kernel packs them.

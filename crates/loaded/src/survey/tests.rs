@@ -204,10 +204,13 @@ fn a_session_begins_at_its_first_start_and_ends_at_its_last_stop_and_knows_its_t
         (30, Mark::Target(Tid(7))),
         (40, Mark::Stopped),
         (50, Mark::Stopped),
+        (45, Mark::Unprobed(3)),
+        (46, Mark::Unprobed(3)),
     ] {
         survey.observe(&event(at, EventKind::Mark(mark)));
     }
-    let Session { started, stopped, command, targets, observers } = &survey.session;
+    let Session { started, stopped, command, targets, observers, unprobed } = &survey.session;
+    assert_eq!(unprobed.iter().map(|(function, at)| (*function, at.ns())).collect::<Vec<_>>(), [(3, 45)]);
     assert_eq!([started, stopped].map(|at| at.map(Stamp::ns)), [Some(10), Some(50)]);
     assert_eq!((command, targets, observers.len()), (&None, &BTreeSet::from([Tid(7)]), 0));
 }

@@ -176,7 +176,13 @@ impl LastStates {
             EventKind::UnwindCounts(counts) => self.totals.unwound = *counts,
             EventKind::KernelCost(cost) => self.totals.take(*cost),
             EventKind::Mark(Mark::Started | Mark::Stopped) => {}
-            EventKind::Mark(Mark::Command { .. } | Mark::Target(_) | Mark::Observer(_) | Mark::Ended(_)) => {
+            EventKind::Mark(
+                Mark::Command { .. }
+                | Mark::Target(_)
+                | Mark::Observer(_)
+                | Mark::Ended(_)
+                | Mark::Unprobed(_),
+            ) => {
                 if self.marks.len() < MAX_MARKS {
                     self.marks.push(event.clone());
                 }

@@ -95,7 +95,11 @@ fn rule(kind: &EventKind) -> Left {
         },
         EventKind::Mark(mark) => match mark {
             Mark::Started | Mark::Stopped => Nothing("each recording has its own"),
-            Mark::Command { .. } | Mark::Target(_) | Mark::Observer(_) | Mark::Ended(_) => Itself,
+            Mark::Command { .. }
+            | Mark::Target(_)
+            | Mark::Observer(_)
+            | Mark::Ended(_)
+            | Mark::Unprobed(_) => Itself,
         },
     }
 }
@@ -248,6 +252,7 @@ fn samples() -> Vec<Sample> {
         Mark::Target(WORKER),
         Mark::Observer(Tid(99)),
         Mark::Ended(256),
+        Mark::Unprobed(3),
     ];
     samples.extend(marks.map(EventKind::Mark).map(alone));
     samples

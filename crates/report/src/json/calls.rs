@@ -31,6 +31,8 @@ pub(super) struct CallsJson {
     left: u64,
     open: u64,
     moved: u64,
+    /// Null if the probes stayed until the end.
+    unprobed_after_ns: Option<u64>,
     of_goroutines: bool,
     /// The explained calls, usual calls included, whose path is their goroutine's.
     followed: u64,
@@ -283,6 +285,7 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str, next: Option<
         left: answer.unwound,
         open: answer.open,
         moved: answer.moved,
+        unprobed_after_ns: answer.unprobed_after,
         of_goroutines: answer.of_goroutines,
         followed: answer.followed,
         goroutine_waits: goroutine_waits(answer),
@@ -382,7 +385,7 @@ mod tests {
     use crate::json::shape::{document, golden};
     use wakepath_findings::{PerGroup, SampledPath, Spent};
 
-    use crate::sample::{calls_of, calls_of_a_chain, function_stacks_of};
+    use crate::sample::{calls_of, calls_of_a_chain, calls_until, function_stacks_of};
 
     const SHAPE: &str = include_str!("../../contract/calls.txt");
 
@@ -393,11 +396,20 @@ mod tests {
     }
 
     #[test]
+    fn the_time_from_which_calls_are_not_recorded_is_there() {
+        calls_until(5_950_000, |answer| {
+            let document = document(SHAPE, |out| super::calls(answer, out));
+            assert_eq!(document["unprobed_after_ns"], 5_950_000);
+        });
+    }
+
+    #[test]
     fn documents_keep_the_contract_and_causes_add_up() {
         calls_of(|answer| {
             let document = document(SHAPE, |out| super::calls(answer, out));
             assert_eq!((&document["asked"]["calls"], &document["usual"]["calls"]), (&20.into(), &60.into()));
             golden(&document, &expect_test::expect_file!["../../tests/golden/calls.json"]);
+            assert!(document["unprobed_after_ns"].is_null());
             // The mean time in each group's calls.
             let mean = |key| sum(&document["causes"], key).round();
             assert_eq!((mean("asked_ns"), mean("usual_ns")), (100_100.0, 200.0));

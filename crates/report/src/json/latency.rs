@@ -39,6 +39,8 @@ pub(super) struct TargetJson {
     probe: Option<ProbeJson>,
     /// Null if no other process has the file mapped.
     elsewhere: Option<OtherProcessesJson>,
+    /// Null if the probes stayed until the end.
+    removed: Option<RemovedJson>,
     notes: Vec<String>,
     slices: Vec<SliceJson>,
     /// The groups' key; null without groups.
@@ -54,6 +56,18 @@ struct ProbeJson {
     /// Null when ns are counted.
     shift_cycles: Option<u64>,
     from_bucket: usize,
+}
+
+/// Probes that took more than their budget.
+#[derive(Serialize)]
+struct RemovedJson {
+    after_ns: u64,
+    /// In all processes.
+    calls: u64,
+    per_call_ns: u64,
+    /// The part taken from the machine's time, from 0 to 1.
+    share: f64,
+    budget: f64,
 }
 
 #[derive(Serialize)]
@@ -100,6 +114,13 @@ pub(super) fn target(target: &Distribution) -> TargetJson {
             processes: others.processes,
             file: text(others.file.as_os_str().as_bytes()),
             per_call_ns: others.per_call_ns,
+        }),
+        removed: target.removed.as_ref().map(|removed| RemovedJson {
+            after_ns: ns(removed.after),
+            calls: removed.calls,
+            per_call_ns: removed.per_call_ns,
+            share: removed.share,
+            budget: removed.budget,
         }),
         notes: target.notes.iter().map(|note| text(note.as_bytes())).collect(),
         slices: target.slices.iter().map(slice).collect(),

@@ -133,6 +133,9 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, out: &mut d
         ..match news.what {
             WatchEvent::Notice(notice) => notice_json(notice),
             WatchEvent::Refused(why) => WatchJson { failure: Some(text(why.as_bytes())), ..named("refused") },
+            WatchEvent::Removed(removed) => {
+                WatchJson { failure: Some(words::probes_removed(removed)), ..named("removed") }
+            }
             WatchEvent::Drilled(Ok(found)) => {
                 let mut drilled = Vec::new();
                 drill(found, None, &mut drilled)?;
@@ -266,6 +269,7 @@ pub fn watched(watched: &Watched, out: &mut dyn Write) -> io::Result<()> {
             EndReason::Ended => "ended",
             EndReason::Interrupted => "interrupted",
             EndReason::Duration => "duration",
+            EndReason::OverBudget => "over_budget",
         },
         slices: watched.slices,
         left_out: watched.left_out,
@@ -303,7 +307,7 @@ mod tests {
 
     use serde_json::json;
     use wakepath_engine::Host;
-    use wakepath_engine::latency::{Distribution, LatencySource};
+    use wakepath_engine::latency::{Distribution, LatencySource, RemovedProbes};
     use wakepath_engine::watch::{NoticeCounts, WatchedTarget, as_latency};
 
     use super::*;
@@ -406,6 +410,22 @@ mod tests {
         });
         golden(&json!([within, failed]), &expect_test::expect_file!["../../tests/golden/watch_drilled.json"]);
         assert!(failed["drilled"].is_null() && failed["failure"].is_string(), "{failed}");
+    }
+
+    #[test]
+    fn removed_probes_have_their_reason() {
+        let removed = RemovedProbes {
+            after: Duration::from_secs(2),
+            calls: 5,
+            per_call_ns: 6000,
+            share: 0.5,
+            budget: 0.05,
+        };
+        let document = with_news(WatchEvent::Removed(&removed), |news| {
+            document(SHAPE, |out| watch_news(news, None, out))
+        });
+        let why = "its probes were removed after 2.00 s: each of 5 calls took 6.00 µs longer, 50% of the machine's time; --budget allows more than 5%";
+        assert_eq!((&document["event"], &document["failure"]), (&json!("removed"), &json!(why)));
     }
 
     #[test]

@@ -158,6 +158,13 @@ pub(super) fn headline(answer: &CallsAnswer, screen: &mut Screen) {
             screen.wrapped(0, Line::warning(text));
         }
     }
+    if let Some(ns) = answer.unprobed_after {
+        let text = format!(
+            "its probes were removed {} after the recording's beginning, since they took too much: later calls are not recorded",
+            duration(ns)
+        );
+        screen.wrapped(0, Line::warning(text));
+    }
     let explained =
         answer.asked.paths.len() + answer.usual.as_ref().map_or(0, |(_, group)| group.paths.len());
     if answer.of_goroutines && answer.followed < explained as u64 {
@@ -217,7 +224,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::sample::{calls_of, calls_of_a_chain};
+    use crate::sample::{calls_of, calls_of_a_chain, calls_until};
 
     #[test]
     fn what_a_peak_has_and_the_usual_calls_have_not_comes_first() {
@@ -237,6 +244,16 @@ mod tests {
             "#]]
             .assert_eq(&calls(answer, Layout::PLAIN));
         });
+    }
+
+    #[test]
+    fn later_calls_are_not_recorded_once_the_probes_are_removed() {
+        calls_until(5_950_000, |answer| {
+            let text = calls(answer, Layout { width: 200, colour: false });
+            let said = "its probes were removed 5.95 ms after the recording's beginning, since they took too much: later calls are not recorded";
+            assert!(text.lines().any(|line| line == said), "{text}");
+        });
+        calls_of(|answer| assert!(!calls(answer, Layout::PLAIN).contains("removed")));
     }
 
     #[test]

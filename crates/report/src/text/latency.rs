@@ -12,11 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use wakepath_distribution::{Histogram, Peak, Unit, bounds, estimated_times, peaks};
-use wakepath_engine::latency::{Distribution, LatencySource, MAX_GROUP_SLICES, OtherProcesses, TimeSlice};
+use wakepath_engine::latency::{
+    Distribution, LatencySource, MAX_GROUP_SLICES, OtherProcesses, RemovedProbes, TimeSlice,
+};
 
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{amount, duration, share};
+use crate::units::{amount, duration, grouped, share};
 use crate::wording::latency as words;
 
 pub use live::live_latency;
@@ -86,6 +88,7 @@ fn counted(n: u64, source: LatencySource) -> String {
 fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses>, screen: &mut Screen) {
     let histogram = &target.histogram;
     let unit = histogram.unit();
+    let elapsed = target.removed.map_or(elapsed, |removed| removed.after);
     let ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     let mut text = format!(": {} in {}", counted(histogram.calls(), target.source), duration(ns));
     if let Some(mean) = histogram.mean() {
@@ -113,6 +116,9 @@ fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses
     if let Some(others) = others {
         screen.indented(4, Line::faint(other_processes(others)));
     }
+    if let Some(removed) = &target.removed {
+        screen.indented(4, Line::warning(words::probes_removed(removed)));
+    }
     for (n, before, after) in [
         (target.open, "", " had not ended"),
         (target.unwound, "", " never returned"),
@@ -123,6 +129,12 @@ fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses
             screen.indented(4, Line::warning(format!("{before}{}{after}", counted(n, target.source))));
         }
     }
+}
+
+/// The sentence on a function whose later calls are not recorded.
+pub fn recorded_until(function: &str, removed: &RemovedProbes) -> String {
+    let function = escape(function.as_bytes());
+    format!("later calls of {function} are not recorded: {}", words::probes_removed(removed))
 }
 
 /// The sentence on other processes that pay for probes without being targets.
@@ -255,11 +267,4 @@ const fn cell(n: u64) -> char {
         1000..10_000 => '▓',
         _ => '█',
     }
-}
-
-/// A number with commas between groups of three digits: `26,082`.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
 }

@@ -110,6 +110,10 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, layout: Lay
             let text = format!(" is not watched: {}", escape(why.as_bytes()));
             screen.wrapped(4, say(Style::Normal, text));
         }
+        WatchEvent::Removed(removed) => {
+            let text = format!(" is not watched any more: {}", words::probes_removed(removed));
+            screen.wrapped(4, say(Style::Strong, text));
+        }
         WatchEvent::Drilled(Ok(found)) => return drill(found, false, layout),
         WatchEvent::Drilled(Err(error)) => {
             let text = format!(": the drill-down found nothing: {}", escape(error.to_string().as_bytes()));

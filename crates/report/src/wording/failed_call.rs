@@ -9,7 +9,7 @@ use wakepath_wait_graph::ThreadIndex;
 
 use super::{error_name, list, thread, title};
 use crate::escape::{escape, text};
-use crate::units::count;
+use crate::units::{count, grouped};
 
 const FCNTL: u32 = 72;
 const FLOCK: u32 = 73;
@@ -179,19 +179,6 @@ pub fn spinning_line(spin: &Spinning) -> String {
 
 fn times(count: u64) -> String {
     if count == 1 { String::from("once") } else { format!("{} times", grouped(count)) }
-}
-
-/// A large count, its digits in groups: `1,238`.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

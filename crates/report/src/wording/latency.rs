@@ -1,7 +1,9 @@
 //! The words for latency enums, in all views.
 
 use wakepath_distribution::Unit;
-use wakepath_engine::latency::{GroupBy, LatencySource};
+use wakepath_engine::latency::{GroupBy, LatencySource, RemovedProbes};
+
+use crate::units::{duration, grouped};
 
 /// The source of a distribution's latencies: its code, and the noun for a single latency and for several.
 pub const fn source(source: LatencySource) -> (&'static str, [&'static str; 2]) {
@@ -33,4 +35,26 @@ pub const fn by(by: GroupBy) -> &'static str {
         GroupBy::Thread => "thread",
         GroupBy::Cgroup => "cgroup",
     }
+}
+
+/// A share of the machine's time, to a tenth of a percent.
+fn percent(share: f64) -> String {
+    format!("{}%", (share * 1e3).round() / 10.0)
+}
+
+/// The sentence on probes that were removed.
+pub fn probes_removed(removed: &RemovedProbes) -> String {
+    let RemovedProbes { after, calls, per_call_ns, share, budget } = *removed;
+    let when = match u64::try_from(after.as_nanos()).unwrap_or(u64::MAX) {
+        0 => String::from("before counting began"),
+        ns => format!("after {}", duration(ns)),
+    };
+    format!(
+        "its probes were removed {}: each of {} calls took {} longer, {} of the machine's time; --budget allows more than {}",
+        when,
+        grouped(calls),
+        duration(per_call_ns),
+        percent(share),
+        percent(budget),
+    )
 }

@@ -107,7 +107,7 @@ fn each_call_of_a_function_that_leaves_by_a_jump_is_counted_or_said_to_be_unseen
     let Some(folder) = alone("calls of functions that leave by a jump are counted") else { return };
     let built = built(&folder);
     let target = format!("{built}:serve");
-    let asked = ["latency", &target, "--slow-probes", "--json", "--", &built, "quick", "2000"];
+    let asked = ["latency", &target, "--json", "--", &built, "quick", "2000"];
     let (targets, _) = counts(&run(&folder, &asked, 0).0);
     let answer = &targets[0];
     let (calls, unseen) = (number(&answer["count"]), number(&answer["unseen"]));
@@ -133,7 +133,7 @@ fn a_place_from_which_others_are_called_loses_its_probe() {
     let alone = calls_a_second(&|_| ());
     let counted = calls_a_second(&|pid| {
         let target = format!("{built}:serve");
-        run(&folder, &["latency", &target, "--slow-probes", "-p", pid, "-d", "3s"], 0);
+        run(&folder, &["latency", &target, "-p", pid, "-d", "3s"], 0);
     });
     // A single step for each of them would make them a thousand times slower.
     assert!(counted * 2.0 > alone, "{counted} of {alone}");

@@ -74,7 +74,7 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
     // The threads' paths say that they follow no goroutines, even if no call changed its thread.
     let running = Drilled::start_program(&program, &["locked"]);
     let target = format!("{program}:main.serve");
-    run(&folder, &["record", "--call", &target, "--slow-probes", "-p", &running.1, "-d", "1s"], 0);
+    run(&folder, &["record", "--call", &target, "-p", &running.1, "-d", "1s"], 0);
     let (out, err) = run(&folder, &["path", "--call"], 0);
     assert!(out.contains("while a goroutine waits, its thread runs others"), "{out}{err}");
     let answer = document(&folder, &["path", "--call"]);

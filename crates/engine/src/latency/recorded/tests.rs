@@ -517,6 +517,24 @@ thread a tid=10
 }
 
 #[test]
+fn a_function_whose_probes_were_removed_has_a_note() {
+    let name = |number, name: &str| {
+        event(0, 0, 0, EventKind::Name(NameSpace::Target, number, name.as_bytes().into()))
+    };
+    let recorded = read(&[
+        name(0, "./app:f"),
+        name(1, "./app:g"),
+        event(500, 0, 0, EventKind::Mark(Mark::Started)),
+        event(2_500_500, 0, 0, EventKind::Mark(Mark::Unprobed(1))),
+        event(9_000_000, 0, 0, EventKind::Mark(Mark::Stopped)),
+    ]);
+    let found = recorded_latency(&recorded, &of(ThreadFilter::All, &["f", "g"])).expect("an answer").targets;
+    let why = "its probes were removed 2.5 ms after the recording's beginning, since they took too much: later calls are not recorded";
+    assert_eq!(found[0].notes, [""; 0]);
+    assert_eq!(found[1].notes, [why]);
+}
+
+#[test]
 fn segments_of_more_than_one_explanation_are_noted() {
     let lost = "
 thread a tid=10

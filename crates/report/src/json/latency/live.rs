@@ -45,8 +45,11 @@ fn refused(RefusedTarget { target, why }: &RefusedTarget) -> RefusedJson {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use wakepath_engine::latency::{
         Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost,
+        RemovedProbes,
     };
 
     use super::*;
@@ -81,6 +84,13 @@ mod tests {
                 file: "/a\u{202e}".into(),
                 per_call_ns: Some(900),
             }),
+            removed: Some(RemovedProbes {
+                after: Duration::from_millis(20),
+                calls: 5,
+                per_call_ns: 6,
+                share: 0.5,
+                budget: 0.05,
+            }),
             notes: vec![String::from("a note")],
         };
         let mut found = live(vec![distribution]);
@@ -97,6 +107,8 @@ mod tests {
         assert_eq!(target["probe"], cost);
         let beside = serde_json::json!({"processes": 41, "file": "/a\u{202e}", "per_call_ns": 900});
         assert_eq!(target["elsewhere"], beside);
+        let removed = serde_json::json!({"after_ns": 20_000_000, "calls": 5, "per_call_ns": 6, "share": 0.5, "budget": 0.05});
+        assert_eq!(target["removed"], removed);
         assert_eq!(target["buckets"][0]["index"], 9);
         let whose = |group: usize, key: &str| target["groups"][group][key].clone();
         assert_eq!((whose(0, "pid"), whose(1, "tid"), whose(1, "pid")), (7.into(), 8.into(), 7.into()));

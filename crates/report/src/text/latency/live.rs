@@ -26,10 +26,13 @@ pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use expect_test::{Expect, expect};
 
     use wakepath_engine::latency::{
-        Distribution, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
+        Distribution, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, RemovedProbes,
+        TimeSlice,
     };
 
     use super::*;
@@ -87,6 +90,34 @@ mod tests {
                 peak 1: 25,918 calls (99.4%), about 26.6 ms (7.7%)
                 peak 2: 164 calls (0.6%), about 321 ms (92.3%)
             "#]],
+        );
+    }
+
+    #[test]
+    fn a_function_without_probes_was_counted_until_they_were_removed() {
+        let removed = |after, budget| {
+            let mut found = distribution("./app:f", LatencySource::Calls, &[(13, 2002)]);
+            found.removed =
+                Some(RemovedProbes { after, calls: 2026, per_call_ns: 10_400, share: 0.5163, budget });
+            found
+        };
+        let found = vec![removed(Duration::from_micros(20_300), 0.05), removed(Duration::ZERO, 0.001)];
+        check(
+            found,
+            Layout { width: 300, colour: false },
+            &expect![[r#"
+            ./app:f: 2,002 calls in 20.3 ms, 16.4 ms in all, 8.19 µs on average
+                its probes were removed after 20.3 ms: each of 2,026 calls took 10.4 µs longer, 51.6% of the machine's time; --budget allows more than 5%
+            peak          latency  count  log scale
+               1  8.19 to 16.4 µs  2,002  ████████████████████████████████████████
+            p50 8.19 to 16.4 µs, p90 8.19 to 16.4 µs, p99 8.19 to 16.4 µs
+
+            ./app:f: 2,002 calls in 0 ns, 16.4 ms in all, 8.19 µs on average
+                its probes were removed before counting began: each of 2,026 calls took 10.4 µs longer, 51.6% of the machine's time; --budget allows more than 0.1%
+            peak          latency  count  log scale
+               1  8.19 to 16.4 µs  2,002  ████████████████████████████████████████
+            p50 8.19 to 16.4 µs, p90 8.19 to 16.4 µs, p99 8.19 to 16.4 µs
+        "#]],
         );
     }
 

@@ -2,8 +2,8 @@
 
 use expect_test::{Expect, expect};
 use wakepath_engine::Host;
-use wakepath_engine::latency::Distribution;
 use wakepath_engine::latency::live::EndReason;
+use wakepath_engine::latency::{Distribution, RemovedProbes};
 use wakepath_engine::watch::{NoticeCounts, WatchedTarget};
 
 use super::*;
@@ -281,4 +281,23 @@ fn the_summary_has_the_changes_and_the_latencies_since_the_last_one() {
            1  1.05 to 2.10 ms      3  ████████████████████████████████████████
     "#]]
     .assert_eq(&watched(&watched_two, Layout::PLAIN));
+}
+
+#[test]
+fn a_target_whose_probes_were_removed_is_not_watched_any_more() {
+    let removed = RemovedProbes {
+        after: Duration::from_secs(25),
+        calls: 14_000,
+        per_call_ns: 20_000,
+        share: 0.25,
+        budget: 0.05,
+    };
+    check(
+        &[(WatchEvent::Removed(&removed), target("./app:f\u{7}", Some(7)))],
+        &expect![[r#"
+        2026-11-21 03:59:01 UTC  ./app:f\x07 is not watched any more: its probes were removed after 25.0 s:
+            each of 14,000 calls took 20.0 µs longer, 25% of the machine's time; --budget allows more than
+            5%
+    "#]],
+    );
 }
