@@ -173,3 +173,16 @@ pub fn try_kernel_functions() -> Result<(), Error> {
         other => other,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_counted_from_the_end_of_attaching_until_they_were_removed() {
+        let ms = Duration::from_millis;
+        let removed = |after| RemovedProbes { after, hits: 1, per_call_ns: 2, share: 0.3, budget: 0.05 };
+        let found = counted_until(vec![(3, removed(ms(50))), (4, removed(ms(350)))], ms(100));
+        assert_eq!(found, [(3, removed(ms(0))), (4, removed(ms(250)))]);
+    }
+}

@@ -212,10 +212,32 @@ fn a_single_stepped_function_is_counted_within_its_budget() {
 }
 
 #[test]
+fn an_unrelated_process_counts_in_the_budget_and_nothing_is_waited_for_without_probes() {
+    let Some(folder) = place("probes keep to their budget in other processes too") else { return };
+    let calls = workload(&folder, "calls");
+    let busy = Command::new(&calls).arg("stepped=1000000000000").stdout(Stdio::null()).spawn();
+    let busy = Beside(busy.expect("calls"));
+    let sleeps = Command::new(&calls).arg("long=10000").stdout(Stdio::null()).spawn();
+    let sleeps = Beside(sleeps.expect("calls"));
+    for (process, has_calls) in [(&sleeps, false), (&busy, true)] {
+        let (pid, began) = (process.0.id().to_string(), Instant::now());
+        let asked = ["latency", "./calls:stepped", "--json", "-p", &pid, "-d", "60s"];
+        let (counted, _) = counts(&run(&folder, &asked, 0).0);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert_eq!(number(&counted[0]["count"]) > 0, has_calls, "{counted:#?}");
+        assert!(number(&counted[0]["removed"]["calls"]) > 100, "{counted:#?}");
+        // Its code is the file's again.
+        assert_eq!(first_byte(busy.0.id(), &calls, "stepped"), first_byte(sleeps.0.id(), &calls, "stepped"));
+    }
+}
+
+#[test]
 fn recorded_calls_end_where_their_single_stepped_probes_took_too_much() {
     let Some(folder) = place("a recording's single-stepped probes keep to their budget") else { return };
     let calls = workload(&folder, "calls");
-    let asked = |target, count| ["--call", target, "--", &calls, "threads=2", count].map(str::to_owned);
+    let asked = |target, count| {
+        ["--call", target, "--budget", "0.1", "--", &calls, "threads=2", count].map(str::to_owned)
+    };
     let recorded = |target, count| {
         let asked = asked(target, count);
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
