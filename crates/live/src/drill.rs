@@ -125,8 +125,6 @@ pub struct ChosenPeaks {
     pub numbers: Vec<usize>,
     /// The time in which the calls were counted.
     pub counted_for: Duration,
-    /// Whether the kernel single-steps the function's probes.
-    pub is_stepped: bool,
     /// Whether goroutines make the calls.
     pub of_goroutines: bool,
     /// Whether the calls come so often that recording each would take more than the budget.
@@ -253,7 +251,6 @@ fn search(
         peaks: counted.peaks.clone(),
         numbers: numbers.clone(),
         counted_for,
-        is_stepped: driver.is_f0_stepped(),
         of_goroutines: runtime == Runtime::Go,
         is_too_often: driver.is_f0_dear(),
     };

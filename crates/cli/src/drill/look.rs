@@ -132,11 +132,13 @@ impl<'a> FirstLook<'a> {
             };
             look.arg("--look").arg(format!("{above}..{to}"));
         }
-        for (given, flag) in [
-            (arguments.slow_probes || chosen.is_stepped, "--slow-probes"),
-            (arguments.no_exceptions, "--no-exceptions"),
-        ] {
+        for (given, flag) in
+            [(arguments.slow_probes, "--slow-probes"), (arguments.no_exceptions, "--no-exceptions")]
+        {
             look.args(given.then_some(flag));
+        }
+        if let Some(share) = arguments.budget {
+            look.arg("--budget").arg((share * 100.0).to_string());
         }
         self.run(look)
     }
@@ -178,6 +180,7 @@ pub(super) fn look(arguments: &DrillArguments, target: &str, output: &Output) ->
             no_exceptions: arguments.no_exceptions,
             stubs: false,
         },
+        budget: collecting::step_budget(arguments.budget, arguments.slow_probes),
         caller: Caller::from_sudo(),
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),

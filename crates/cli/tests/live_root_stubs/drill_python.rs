@@ -223,12 +223,19 @@ fn what_cannot_be_followed_is_refused_with_the_reason() {
             &["several functions of Python", "shop.py:Other.look_up (line"],
         ),
         (
+            &["python:serve", "-p", &shop.1, "--start-ops", "50", "--samples-only"],
+            2,
+            &["samples and waits gave no answer", "without --samples-only"],
+        ),
+        (
             &["python:serve", "-p", &shop.1, "--stubs"],
             2,
             &["cannot be measured by stubs", "leave --stubs out"],
         ),
     ] {
-        let (_, said) = run(&folder, &[&["drill", "--no-waits"], arguments].concat(), code);
+        let no_waits =
+            if arguments.contains(&"--samples-only") { &["drill"][..] } else { &["drill", "--no-waits"] };
+        let (_, said) = run(&folder, &[no_waits, arguments].concat(), code);
         assert!(says.iter().all(|part| said.contains(part)), "{arguments:?}: {said}");
     }
     other.kill().and_then(|()| other.wait()).expect("sleep ends");

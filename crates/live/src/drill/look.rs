@@ -77,6 +77,8 @@ pub struct LookRequest {
     pub destination: PathBuf,
     /// The probes that may be put on the function.
     pub allowed: AllowedProbes,
+    /// The budget for single-stepped probes; `None`: no limit.
+    pub budget: Option<f64>,
     /// The user who called.
     pub caller: Option<Caller>,
     /// The command line, for the recording's metadata.
@@ -90,7 +92,8 @@ pub struct LookRequest {
 /// # Errors
 /// The errors of [`record`].
 pub fn record_look(request: LookRequest, stop: &Signals) -> Result<Made, RecordError> {
-    let LookRequest { target, pid, with_calls, time, destination, allowed, caller, asked, version } = request;
+    let LookRequest { target, pid, with_calls, time, destination, allowed, budget, caller, asked, version } =
+        request;
     let options = Options {
         duration: Some(time),
         targets: vec![pid],
@@ -98,6 +101,7 @@ pub fn record_look(request: LookRequest, stop: &Signals) -> Result<Made, RecordE
         samples_per_second: SAMPLES_PER_SECOND,
         stacks: Stacks::Remembered,
         only_in: Some(pid),
+        budget,
         ..Options::default()
     };
     let request = Request {

@@ -137,7 +137,7 @@ fn to_remove(spent: &BTreeMap<u32, u64>, allowed_ns: f64) -> Vec<u32> {
 
 impl Driver<'_> {
     /// Whether the kernel single-steps f0's probes.
-    pub(in crate::drill) fn is_f0_stepped(&self) -> bool {
+    fn is_f0_stepped(&self) -> bool {
         matches!(self.functions.first(), Some(Known::Probed(f0)) if is_stepped(f0))
     }
 
