@@ -80,6 +80,13 @@ truth-drills: program ## drill into PROGRAMS=1000 programs made at random, and c
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(AS_ROOT) target/release/wakepath-truth drills --programs $(or $(PROGRAMS),1000)
 
+.PHONY: refused
+refused: program ## ask for functions that loads call, and compare counts with the kernel's: writes lab/results/refused.md (root)
+	@$(AS_ROOT) lab/refused/run --wakepath target/release/wakepath >target/refused.md; code=$$?; \
+	commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat lab/refused/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make refused\`."; echo; \
+	  cat target/refused.md; } >lab/results/refused.md; cat target/refused.md; exit $$code
+
 .PHONY: incidents
 incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes lab/results/incidents.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth

@@ -294,12 +294,12 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     let beside = output.beside(&arguments.command);
     let shown = if arguments.json { output } else { &beside };
     answer(&found.searched, &first, arguments, shown)?;
+    let status = collecting::await_command(found.command, &arguments.command, "measured", &stop, shown)?;
+    collecting::warn_of_probes(status, arguments.no_exceptions, shown);
     if arguments.samples_only && !first.shown {
         return Err(Failure::new(Code::Usage, "samples and waits gave no answer")
             .hint("without --samples-only, probes below the function answer"));
     }
-    let status = collecting::await_command(found.command, &arguments.command, "measured", &stop, shown)?;
-    collecting::warn_of_probes(status, arguments.no_exceptions, shown);
     Ok(collecting::code_of_command(status))
 }
 
