@@ -80,6 +80,13 @@ truth-drills: program ## drill into PROGRAMS=1000 programs made at random, and c
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(AS_ROOT) target/release/wakepath-truth drills --programs $(or $(PROGRAMS),1000)
 
+.PHONY: drilled
+drilled: program ## drill into the sources in PROGRAMS=DIR and into servers, TIMES=1, and judge the answers: writes lab/results/drilled.md (root)
+	@[ -d "$(PROGRAMS)" ] || { echo "drilled: set PROGRAMS to the folder of the programs' sources"; exit 1; }
+	@$(AS_ROOT) lab/drilled/run --wakepath target/release/wakepath --programs "$(PROGRAMS)" --twins \
+		--times $(or $(TIMES),1) >target/drilled.md; code=$$?; \
+	[ ! -s target/drilled.md ] || cp target/drilled.md lab/results/drilled.md; cat target/drilled.md; exit $$code
+
 .PHONY: incidents
 incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes lab/results/incidents.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
