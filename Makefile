@@ -87,6 +87,13 @@ refused: program ## ask for functions that loads call, and compare counts with t
 	{ cat lab/refused/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make refused\`."; echo; \
 	  cat target/refused.md; } >lab/results/refused.md; cat target/refused.md; exit $$code
 
+.PHONY: drilled
+drilled: program ## drill into the sources in PROGRAMS=DIR and into servers, TIMES=1, and judge the answers: writes lab/results/drilled.md (root)
+	@[ -d "$(PROGRAMS)" ] || { echo "drilled: set PROGRAMS to the folder of the programs' sources"; exit 1; }
+	@$(AS_ROOT) lab/drilled/run --wakepath target/release/wakepath --programs "$(PROGRAMS)" --twins \
+		--times $(or $(TIMES),1) >target/drilled.md; code=$$?; \
+	[ ! -s target/drilled.md ] || cp target/drilled.md lab/results/drilled.md; cat target/drilled.md; exit $$code
+
 .PHONY: incidents
 incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes lab/results/incidents.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth

@@ -74,6 +74,8 @@ pub struct FunctionTree {
     times: PerGroup<GroupTimes>,
     /// Samples and waits whose stacks do not show the function.
     unplaced: PerGroup<Spent>,
+    /// Samples in the kernel's work for probes.
+    probes: PerGroup<Spent>,
 }
 
 /// A function on the path.
@@ -112,6 +114,8 @@ pub struct SampledPath {
     pub more_ns: f64,
     /// Its part without a CPU, ready to run: no function spends it.
     pub ready_ns: f64,
+    /// Its part in the kernel's work for probes, ns: no function spends it either.
+    pub probes_ns: f64,
     /// The last function's own part, ns: less its callees'.
     pub own_ns: f64,
     /// Whether the last function's own part is mostly waits.
@@ -134,7 +138,8 @@ impl SampledPath {
 
 impl Default for FunctionTree {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], times: PerGroup::default(), unplaced: PerGroup::default() }
+        let [unplaced, probes] = [PerGroup::default(); 2];
+        Self { nodes: vec![Node::default()], times: PerGroup::default(), unplaced, probes }
     }
 }
 
@@ -173,18 +178,31 @@ impl FunctionTree {
         }
     }
 
+    /// Adds a sample in the kernel's work for a probe. It stands for its time, and belongs to no function.
+    pub fn add_probe(&mut self, is_asked: bool) {
+        self.probes.of(is_asked).samples += 1;
+    }
+
     /// A function's time per selected call, less its time per usual call, ns.
     fn more(&self, spent: PerGroup<Spent>) -> f64 {
         let of = |times: GroupTimes, all: u64, spent: Spent| {
             let per_sample = times.ran_ns as f64 / all.max(1) as f64;
             (spent.samples as f64).mul_add(per_sample, spent.waited_ns as f64) / times.calls.max(1) as f64
         };
-        let all = self.all();
-        of(self.times.asked, all.asked.samples, spent.asked)
-            - of(self.times.usual, all.usual.samples, spent.usual)
+        let PerGroup { asked, usual } = self.samples();
+        of(self.times.asked, asked, spent.asked) - of(self.times.usual, usual, spent.usual)
     }
 
-    /// All samples and waits, those without a place too.
+    /// All samples, those in probes too.
+    fn samples(&self) -> PerGroup<u64> {
+        let all = self.all();
+        PerGroup {
+            asked: all.asked.samples + self.probes.asked.samples,
+            usual: all.usual.samples + self.probes.usual.samples,
+        }
+    }
+
+    /// All samples and waits in the functions, those without a place too.
     fn all(&self) -> PerGroup<Spent> {
         let mut all = self.nodes[0].spent;
         all.asked.add(self.unplaced.asked);
@@ -203,6 +221,7 @@ impl FunctionTree {
             spent: all.asked,
             more_ns: per_call(asked.total_ns, asked) - per_call(usual.total_ns, usual),
             ready_ns: per_call(asked.ready_ns, asked) - per_call(usual.ready_ns, usual),
+            probes_ns: self.more(self.probes),
             own_ns: 0.0,
             waits: false,
             doubts: Vec::new(),
@@ -256,7 +275,7 @@ impl FunctionTree {
     /// Whether two parts differ by less than two standard deviations of the samples' numbers.
     fn is_close(&self, larger_ns: f64, smaller_ns: f64) -> bool {
         let PerGroup { asked: times, .. } = self.times;
-        let samples = self.all().asked.samples;
+        let samples = self.samples().asked;
         if smaller_ns <= 0.0 {
             return false;
         }

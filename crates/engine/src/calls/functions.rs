@@ -35,6 +35,16 @@ impl CallsAnswer<'_> {
     }
 }
 
+/// The kernel's ways to a probe's handler: a breakpoint, a return, or a call in the place of a breakpoint.
+const PROBES: [&str; 6] = [
+    "asm_exc_int3",
+    "asm_exc_debug",
+    "uprobe_notify_resume",
+    "uprobe_handle_trampoline",
+    "__do_sys_uretprobe",
+    "__do_sys_uprobe",
+];
+
 /// Adds a call: its samples, and its thread's waits.
 fn add(
     tree: &mut FunctionTree,
@@ -57,9 +67,7 @@ fn add(
         },
     );
     for sample in graph.samples(thread, from, to) {
-        let spent = Spent { samples: 1, ..Spent::default() };
-        let frames = names.sample_frames(&sample);
-        tree.add(is_asked, spent, below(frames, function));
+        add_sample(tree, is_asked, names.sample_frames(&sample), function);
     }
     for wait in intervals.overlapping(from, to) {
         if !matches!(wait.state, ThreadState::Blocked(_)) {
@@ -69,6 +77,14 @@ fn add(
         let spent = Spent { waits: 1, waited_ns, ..Spent::default() };
         tree.add(is_asked, spent, below_at_wait(names, (thread, wait.from), function));
     }
+}
+
+/// Adds a sample with these functions, innermost first.
+fn add_sample(tree: &mut FunctionTree, is_asked: bool, frames: Vec<Frame>, function: &str) {
+    if is_in_probe(&frames) {
+        return tree.add_probe(is_asked);
+    }
+    tree.add(is_asked, Spent { samples: 1, ..Spent::default() }, below(frames, function));
 }
 
 /// The functions below a function, at a thread's wait from this time on.
@@ -108,6 +124,12 @@ fn is(found: &Found, function: &str) -> bool {
     })
 }
 
+/// Whether the kernel works for a probe there, which the program alone would not have.
+fn is_in_probe(frames: &[Frame]) -> bool {
+    let is_probe = |found: &Found| matches!(found, Found::Function(it) if PROBES.contains(&it.name.as_str()));
+    frames.iter().any(|frame| frame.in_kernel && is_probe(&frame.found))
+}
+
 fn is_entry(found: &Found) -> bool {
     let Found::Function(found) = found else { return false };
     ENTRIES.iter().any(|entry| found.name.starts_with(entry))
@@ -132,17 +154,22 @@ mod tests {
         Frame { found: Found::Function(function), in_kernel, proved: true }
     }
 
-    /// The names below `serve` in a stack, innermost first; `k:` are the kernel's.
-    fn names(stack: &str) -> Option<Vec<String>> {
+    /// A stack's frames, innermost first; `k:` are the kernel's.
+    fn frames(stack: &str) -> Vec<Frame> {
         let frames = stack.split(' ').map(|name| match name.strip_prefix("k:") {
             Some(name) => frame(name, true),
             None => frame(name, false),
         });
+        frames.collect()
+    }
+
+    /// The names below `serve` in a stack.
+    fn names(stack: &str) -> Option<Vec<String>> {
         let name = |frame: Frame| match frame.found {
             Found::Function(function) => function.name,
             _ => String::new(),
         };
-        below(frames.collect(), "serve").map(|all| all.into_iter().map(name).collect())
+        below(frames(stack), "serve").map(|all| all.into_iter().map(name).collect())
     }
 
     fn are(expected: &str) -> Option<Vec<String>> {
@@ -159,6 +186,33 @@ mod tests {
         // The way into the kernel is the same for each call; a program's function may have its name.
         let stack = "k:copy_page k:__x64_sys_read k:x64_sys_call k:do_syscall_64 k:entry_SYSCALL_64_after_hwframe read asm_copy serve";
         assert_eq!(names(stack), are("asm_copy read __x64_sys_read copy_page"));
+    }
+
+    #[test]
+    fn a_sample_in_a_probe_belongs_to_no_function() {
+        let mut tree = FunctionTree::default();
+        tree.add_calls(true, GroupTimes { calls: 1, ran_ns: 100, ready_ns: 0, total_ns: 100 });
+        let probe = "k:uprobe_dispatcher k:uprobe_notify_resume k:asm_exc_int3 serve main";
+        for stack in ["leaf serve main", probe, probe, "k:copy_page read serve main"] {
+            add_sample(&mut tree, true, frames(stack), "serve");
+        }
+        let path = tree.path();
+        assert_eq!((path.spent.samples, path.probes_ns), (2, 50.0));
+    }
+
+    #[test]
+    fn the_kernels_work_for_a_probe_is_known_by_its_ways_there() {
+        let is_in_probe = |stack: &str| is_in_probe(&frames(stack));
+        // Linux 6.18 has these: at an entry, at a return, and where a call takes the place of the breakpoint.
+        let handler =
+            "k:bpf_prog_1e37_drill_enter k:uprobe_prog_run k:uprobe_multi_link_handler k:handler_chain";
+        assert!(is_in_probe(&format!("{handler} k:uprobe_notify_resume k:irqentry_exit_to_user_mode serve")));
+        assert!(is_in_probe("k:irqentry_exit_to_user_mode k:asm_exc_int3 serve main"));
+        assert!(is_in_probe("k:uprobe_handle_trampoline k:__do_sys_uretprobe k:do_syscall_64 main"));
+        // A sample at the end of an interrupt, a system call, and the program's own functions with such names.
+        assert!(!is_in_probe("k:irqentry_exit_to_user_mode k:asm_sysvec_apic_timer_interrupt serve"));
+        assert!(!is_in_probe("k:__x64_sys_read k:do_syscall_64 read uprobe_notify_resume"));
+        assert!(!is_in_probe("serve asm_exc_int3"));
     }
 
     #[test]

@@ -203,3 +203,30 @@ fn the_time_without_a_cpu_is_no_functions() {
     assert_eq!((path.ready_ns, path.more_ns), (3e6, 9e6));
     assert_eq!(steps(&path), [step("a", 5.0)]);
 }
+
+#[test]
+fn the_kernels_work_for_probes_is_no_functions_and_keeps_its_part_of_the_time() {
+    let mut tree = tree(10, 1);
+    samples(&mut tree, true, 40, "a");
+    (0..60).for_each(|_| tree.add_probe(true));
+    samples(&mut tree, false, 5, "a");
+    (0..5).for_each(|_| tree.add_probe(false));
+    let path = tree.path();
+    // A sample stands for 0.1 ms in both groups, in a probe too.
+    assert_eq!((steps(&path), path.probes_ns), (vec![step("a", 3.5)], 5.5e6));
+    assert_eq!((path.more_ns, path.own_ns, path.spent.samples), (9e6, 3.5e6, 40));
+    assert_eq!(path.doubts, []);
+    // Samples in probes rank no functions, however many there are.
+    let mut tree = self::tree(10, 1);
+    samples(&mut tree, true, 29, "a");
+    (0..60).for_each(|_| tree.add_probe(true));
+    assert_eq!(tree.path().doubts, [SampledDoubt::Few]);
+    // A sample in a probe changes no error: 60 and 40 differ by two standard deviations.
+    for (second, is_close) in [(41, true), (39, false)] {
+        let mut tree = self::tree(10, 0);
+        samples(&mut tree, true, 60 + u64::from(!is_close), "a");
+        samples(&mut tree, true, second, "b");
+        (0..100).for_each(|_| tree.add_probe(true));
+        assert_eq!(tree.path().doubts.len(), usize::from(is_close), "{second}");
+    }
+}

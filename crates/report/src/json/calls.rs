@@ -450,6 +450,7 @@ mod tests {
             spent: Spent { samples: 40, waits: 20, waited_ns: 2_000_000 },
             more_ns: 6e6,
             ready_ns: 0.0,
+            probes_ns: 0.0,
             own_ns: 5e6,
             waits: false,
             doubts: Vec::new(),

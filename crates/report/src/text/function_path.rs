@@ -104,12 +104,12 @@ fn steps(path: &SampledPath, function: &str, words: &Words<'_>, screen: &mut Scr
         duration(more_ns)
     );
     screen.wrapped(0, sentence);
-    if path.ready_ns * 10.0 > path.more_ns {
-        let ready = duration(path.ready_ns as u64);
-        screen.indented(
-            2,
-            format!("{} {whole} ({ready}{each}) it was ready to run and had no CPU", part(path.ready_ns)),
-        );
+    let elsewhere = [
+        (path.ready_ns, "it was ready to run and had no CPU"),
+        (path.probes_ns, "the kernel worked for probes"),
+    ];
+    for (ns, what) in elsewhere.into_iter().filter(|(ns, _)| ns * 10.0 > path.more_ns) {
+        screen.indented(2, format!("{} {whole} ({}{each}) {what}", part(ns), duration(ns as u64)));
     }
     for doubt in &path.doubts {
         let caller = |step: usize| match step.checked_sub(1) {
@@ -180,6 +180,7 @@ mod tests {
             spent: Spent { samples: 400, waits: 1, waited_ns: 5 },
             more_ns: 10e6,
             ready_ns: 1e6,
+            probes_ns: 0.0,
             own_ns: 7.5e6,
             waits: false,
             doubts: Vec::new(),
@@ -213,6 +214,11 @@ mod tests {
               11% of the difference (1.10 ms a call) it was ready to run and had no CPU
         "#]]
         .assert_eq(&text(&SampledPath { steps: Vec::new(), waits: true, ready_ns: 1.1e6, ..path() }));
+        let lines = |probes_ns| text(&SampledPath { probes_ns, ..path() }).lines().count();
+        assert_eq!([lines(0.0), lines(1e6), lines(1.1e6)], [7, 7, 8]);
+        let text = text(&SampledPath { probes_ns: 2e6, ..path() });
+        let last = "  20% of the difference (2.00 ms a call) the kernel worked for probes\n";
+        assert!(text.ends_with(last), "{text}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) struct FunctionPathJson {
     more_ns: u64,
     /// Its part without a CPU, ready to run, ns.
     ready_ns: u64,
+    /// Its part in the kernel's work for probes, ns.
+    probes_ns: u64,
     /// The last function's own part, ns, and whether it waited there.
     own_ns: u64,
     own_waits: bool,
@@ -43,7 +45,7 @@ struct DoubtJson {
 
 pub(super) fn functions(path: &SampledPath) -> FunctionPathJson {
     let ns = |ns: f64| ns.max(0.0).round() as u64;
-    let SampledPath { steps, spent, more_ns, ready_ns, own_ns, waits, doubts, .. } = path;
+    let SampledPath { steps, spent, more_ns, ready_ns, probes_ns, own_ns, waits, doubts, .. } = path;
     let is_enough = path.is_ranked();
     let steps = steps.iter().filter(|_| is_enough).map(|step| StepJson {
         function: wording::function(&step.frame),
@@ -56,6 +58,7 @@ pub(super) fn functions(path: &SampledPath) -> FunctionPathJson {
         waits: spent.waits,
         more_ns: ns(*more_ns),
         ready_ns: ns(*ready_ns),
+        probes_ns: ns(*probes_ns),
         own_ns: ns(*own_ns),
         own_waits: *waits,
         path: steps.collect(),
