@@ -29,15 +29,6 @@ struct {
 	__type(value, struct wp_caller_state);
 } callers_seen SEC(".maps");
 
-/* Whether a probe is behind a call with this return address. */
-static __always_inline bool is_probed_behind(__u64 returns_to, __u32 target)
-{
-	struct wp_caller place = { returns_to, bpf_get_current_pid_tgid() >> 32, target };
-	struct wp_caller_state *known = bpf_map_lookup_elem(&callers_seen, &place);
-
-	return known && known->state == 1;
-}
-
 /* A probe behind a call was hit, and no call ended. */
 static __always_inline void count_stray(struct pt_regs *ctx, __u32 target)
 {
@@ -48,18 +39,24 @@ static __always_inline void count_stray(struct pt_regs *ctx, __u32 target)
 		__sync_fetch_and_add(&known->strays, 1);
 }
 
-/* Whether a call's return will be seen: the return address is at the stack pointer. */
-static __always_inline bool is_known_caller(struct pt_regs *ctx, __u32 target)
+/* Whether the return of a call with this return address will be seen. */
+static __always_inline bool is_known_place(__u64 returns_to, __u32 target)
 {
-	struct wp_caller place = { 0, bpf_get_current_pid_tgid() >> 32, target };
+	struct wp_caller place = { returns_to, bpf_get_current_pid_tgid() >> 32, target };
 	struct wp_caller_state *known, new = {};
 
-	if (bpf_probe_read_user(&place.address, sizeof(place.address), (void *)ctx->sp))
-		return false;
 	known = bpf_map_lookup_elem(&callers_seen, &place);
 	if (!known)
 		bpf_map_update_elem(&callers_seen, &place, &new, BPF_NOEXIST);
 	return known && known->state == 1;
+}
+
+/* The same for a call that begins: the return address is at the stack pointer. */
+static __always_inline bool is_known_caller(struct pt_regs *ctx, __u32 target)
+{
+	__u64 returns_to;
+
+	return !bpf_probe_read_user(&returns_to, sizeof(returns_to), (void *)ctx->sp) && is_known_place(returns_to, target);
 }
 
 #endif

@@ -20,6 +20,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "drill_calls.bpf.h"
+#include "drill_behind.bpf.h"
 #include "drill_python.bpf.h"
 #include "drill_kernel.bpf.h"
 

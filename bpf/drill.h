@@ -17,6 +17,11 @@
 /* The functions with a place for their own hits; higher numbers share the last place. */
 #define WP_DRILL_HITS 4096
 
+/* In a function's cookie: its returns are seen behind its calls. */
+#define WP_DRILL_BEHIND (1ull << 32)
+/* The cookie of a probe behind a call of a measured function: call_places counts its hits. */
+#define WP_DRILL_CALL_PLACE 1
+
 /* A frame without a node: a measured function was called from elsewhere. */
 #define WP_DRILL_OUTSIDE 0xffffffffu
 
@@ -52,6 +57,7 @@ struct wp_drill_frame {
 	__u32 spare;
 	/* With stubs, the innermost call then in the process's memory; for Python, the number of calls then without a node. */
 	__u64 around_call;
+	__u64 returns_to; /* the return address, if the return is seen there; else 0 */
 };
 
 /* A node's calls within a call of f0, measured by stubs in the process (crates/inject/src/data.rs). */
@@ -93,6 +99,8 @@ struct wp_drill_thread {
 	__u64 python_steps; /* ended frames since then: 1 for none, 2 for one; else 0 */
 	__u64 stolen_ever; /* its CPU's total stolen time at the last look, ns; 0: not known */
 	__u64 queued; /* from the request's hand-over to the call's beginning, ns */
+	/* The last place behind a call at which calls ended, and the stack pointer there: a second probe at it ends none. */
+	__u64 ended_at, ended_sp;
 };
 
 /* A call of a Python function, by both code objects. `place` is the caller's instruction, bytes from its first instruction. */
@@ -107,6 +115,12 @@ struct wp_drill_edge {
 	__u32 parent;
 	__u32 function;
 	__u64 returns_to;
+};
+
+/* The hits of a probe at a call, or behind it. */
+struct wp_call_place {
+	__u64 hits;
+	__u64 strays; /* those that ended no call */
 };
 
 /*

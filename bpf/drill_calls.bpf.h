@@ -9,8 +9,10 @@
 #include "drill_hand_over.bpf.h"
 #include "log2.bpf.h"
 
-/* A call to f0 begins. `queued`: the waiting time of its request, ns. */
-static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp, __u64 queued)
+/*
+ * A call to f0 begins. `queued`: the waiting time of its request, ns. `returns_to`: its return address, if its return is seen there; else 0.
+ */
+static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp, __u64 queued, __u64 returns_to)
 {
 	__u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
 
@@ -38,7 +40,7 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	begin_steal(t);
 	if (with_stubs && t->plan)
 		begin_stubs(t);
-	open_frame(t, sp, F0, 0);
+	open_call(t, sp, F0, 0, returns_to);
 	if (with_stubs && t->state) {
 		struct wp_stub_state *state = stub_state(t);
 
@@ -48,10 +50,19 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	}
 }
 
+/*
+ * Whether a call without a node went to a function by a jump, and both returns are seen at the same place: one frame stands for both, also
+ * for functions that go to each other by jumps again and again.
+ */
+static __always_inline bool is_jump_outside(const struct wp_drill_frame *top, __u64 sp, __u64 behind)
+{
+	return behind && top->sp == sp && top->node == WP_DRILL_OUTSIDE && top->returns_to == behind;
+}
+
 static __always_inline int enter(struct pt_regs *ctx)
 {
-	__u64 who, sp = ctx->sp;
-	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
+	__u64 who, sp = ctx->sp, probe = bpf_get_attach_cookie(ctx), returns_to, behind;
+	__u32 function = (__u32)probe, depth;
 	struct wp_drill_child *child;
 	struct wp_drill_thread *t;
 	struct wp_drill_edge edge = { 0, function, 0 };
@@ -62,7 +73,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 	count_hit(function);
 	if (phase == WP_DRILL_IDLE || !find_caller(ctx, &who, &sp))
 		return 0;
-	if (by_callers && function == F0 && !is_known_caller(ctx, F0)) {
+	if (bpf_probe_read_user(&returns_to, sizeof(returns_to), (void *)ctx->sp))
+		returns_to = 0;
+	behind = probe & WP_DRILL_BEHIND ? returns_to : 0;
+	if (probe & WP_DRILL_BEHIND && function == F0 && (!behind || !is_known_place(behind, F0))) {
 		__sync_fetch_and_add(&unseen, 1);
 		return 0;
 	}
@@ -71,12 +85,11 @@ static __always_inline int enter(struct pt_regs *ctx)
 	t = bpf_map_lookup_elem(&drilled, &who);
 	if (!t || !t->depth) {
 		if (function == F0)
-			begin(who, t, sp, queued);
+			begin(who, t, sp, queued, behind);
 		return 0;
 	}
 	charge_stolen(t);
-	if (bpf_probe_read_user(&edge.returns_to, sizeof(edge.returns_to), (void *)ctx->sp))
-		edge.returns_to = 0;
+	edge.returns_to = returns_to;
 	depth = t->depth;
 	/*
 	 * The stack grows down: open calls lie above. A call at the same place went to this function by a jump, or was
@@ -89,56 +102,53 @@ static __always_inline int enter(struct pt_regs *ctx)
 		if (!depth || depth > WP_DRILL_DEEPEST)
 			break;
 		top = frame_at(t, depth - 1);
-		if (top->sp > sp || (sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)))
+		if (goes_on_above(top, sp) && !is_overwritten(top))
 			break;
-		if (top->sp == sp) {
+		/* A call writes its own return address; at a jump, it is that of the earlier function, which still has to return. */
+		if (top->sp == sp && (!top->returns_to || top->returns_to == returns_to || is_replaced(returns_to))) {
 			struct wp_drill_edge jump = { top->node, function, 0 };
 
 			if (t->plan && top->node != WP_DRILL_OUTSIDE && bpf_map_lookup_elem(&edges, &jump)) {
 				edge.returns_to = 0;
 				break;
 			}
-			/*
-			 * A call writes its own return address: this is a jump by the earlier function, which still has to
-			 * return.
-			 */
-			if (edge.returns_to >= trampoline_from && edge.returns_to < trampoline_to)
+			if (is_replaced(returns_to))
 				break;
-			if (by_callers && top->function == F0 && function != F0 && is_probed_behind(edge.returns_to, F0))
+			/* Nothing shows that a call of f0 from the same place is a new one. */
+			if (top->returns_to && (top->function != F0 || function != F0))
 				break;
 		}
-		t->innermost = top->around;
-		t->left++;
+		forget_call(t, top);
 		depth--;
 	}
 	t->depth = depth;
 	if (!depth) {
 		__sync_fetch_and_add(&left, 1);
 		if (function == F0)
-			begin(who, t, sp, queued);
+			begin(who, t, sp, queued, behind);
 		return 0;
 	}
 	if (!t->plan) {
 		/* Only f0's latency counts, for its outermost call. */
 		if (function == F0)
-			open_frame(t, sp, function, WP_DRILL_OUTSIDE);
+			open_call(t, sp, function, WP_DRILL_OUTSIDE, behind);
 		return 0;
 	}
 	if (with_stubs && t->state) {
 		int node = child_of_list(ctx, t, sp, &edge);
 
 		if (node >= 0)
-			open_frame(t, sp, function, node);
+			open_call(t, sp, function, node, behind);
 		else if (function == F0)
-			open_frame(t, sp, function, WP_DRILL_OUTSIDE);
+			open_call(t, sp, function, WP_DRILL_OUTSIDE, behind);
 		return 0;
 	}
 	edge.parent = frame_at(t, depth - 1)->node;
 	child = edge.parent == WP_DRILL_OUTSIDE ? NULL : bpf_map_lookup_elem(&edges, &edge);
 	if (child)
-		open_frame(t, sp, function, child->node);
-	else if (bpf_map_lookup_elem(&callers, &function))
-		open_frame(t, sp, function, WP_DRILL_OUTSIDE);
+		open_call(t, sp, function, child->node, behind);
+	else if (bpf_map_lookup_elem(&callers, &function) && !is_jump_outside(frame_at(t, depth - 1), sp, behind))
+		open_call(t, sp, function, WP_DRILL_OUTSIDE, behind);
 	return 0;
 }
 
@@ -162,76 +172,87 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 		__sync_fetch_and_add(&lost, 1);
 }
 
-/*
- * At a return the stack pointer is `above` the entry's, since the return address may be popped already. `behind`: the call that left is
- * behind us, with all functions that its function went to by a jump. Whether a call ended.
- */
-static __always_inline bool leave_to(struct pt_regs *ctx, __u64 above, bool behind)
+/* The innermost open call has returned now, ns. Returns its latency. */
+static __always_inline __u64 end_call(struct wp_drill_thread *t, struct wp_drill_frame *top, __u64 now)
 {
-	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above;
-	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
-	struct wp_drill_thread *t;
+	__u64 latency = now > top->at ? now - top->at : 0;
 
-	if (bpf_get_current_pid_tgid() >> 32 != process || !find_caller(ctx, &who, &sp))
-		return false;
-	t = bpf_map_lookup_elem(&drilled, &who);
-	if (!t || !t->depth)
-		return false;
-	charge_stolen(t);
-	depth = t->depth;
-#pragma unroll
+	t->depth--;
+	t->innermost = top->around;
+	if (with_stubs && top->around_call) {
+		struct wp_stub_state *state = stub_state(t);
+
+		if (state)
+			state->innermost = top->around_call;
+	}
+	if (top->node != WP_DRILL_OUTSIDE && t->plan) {
+		struct wp_drill_node *node = node_of(t, top->node);
+
+		if (latency > node->max)
+			node->max = latency;
+		node->sum += latency;
+		node->count++;
+	}
+	return latency;
+}
+
+/* Whether a function's call at a place on the stack is open, and every call on it went on by a jump and returned with it. */
+static __always_inline bool returns_with_jumps(struct wp_drill_thread *t, __u32 function, __u64 sp)
+{
+	__u32 depth = t->depth;
+
 	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
 		struct wp_drill_frame *top;
-		__u64 latency;
+
+		if (!depth || depth > WP_DRILL_DEEPEST)
+			break;
+		top = frame_at(t, depth - 1);
+		if (top->sp == sp && top->function == function)
+			return true;
+		if (top->sp > sp || (top->sp == sp && !top->returns_to))
+			return false;
+		depth--;
+	}
+	return false;
+}
+
+/* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
+static __always_inline int leave(struct pt_regs *ctx, __u64 above)
+{
+	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above, latency = 0;
+	__u32 function = (__u32)bpf_get_attach_cookie(ctx);
+	struct wp_drill_thread *t;
+	bool with_jumps, is_it = false;
+
+	if (bpf_get_current_pid_tgid() >> 32 != process || !find_caller(ctx, &who, &sp))
+		return 0;
+	t = bpf_map_lookup_elem(&drilled, &who);
+	if (!t || !t->depth)
+		return 0;
+	charge_stolen(t);
+	with_jumps = returns_with_jumps(t, function, sp);
+	for (int i = 0; i < WP_DRILL_DEEPEST && !is_it; i++) {
+		__u32 depth = t->depth;
+		struct wp_drill_frame *top;
 
 		if (!depth || depth > WP_DRILL_DEEPEST)
 			break;
 		top = frame_at(t, depth - 1);
 		/* The call began before the probe existed. */
-		if (top->sp > sp)
-			return false;
-		if (top->sp == sp && top->function == function) {
-			t->depth = depth - 1;
-			t->innermost = top->around;
-			if (with_stubs && top->around_call) {
-				struct wp_stub_state *state = stub_state(t);
-
-				if (state)
-					state->innermost = top->around_call;
-			}
-			latency = now > top->at ? now - top->at : 0;
-			if (top->node != WP_DRILL_OUTSIDE && t->plan) {
-				struct wp_drill_node *node = node_of(t, top->node);
-
-				if (latency > node->max)
-					node->max = latency;
-				node->sum += latency;
-				node->count++;
-			}
-			if (depth == 1)
-				finish(t, latency);
-			return true;
+		if (goes_on_above(top, sp))
+			break;
+		if (top->sp != sp) {
+			drop_call(t, top);
+			continue;
 		}
-		/* On another stack; or the frame's function jumped to this function, which has no frame. */
-		if ((sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)) || (top->sp == sp && !behind))
-			return false;
-		t->innermost = top->around;
-		t->left++;
-		t->depth = --depth;
+		is_it = top->function == function;
+		/* The frame's function jumped to this function, which has no frame. */
+		if (!is_it && !with_jumps)
+			break;
+		latency = end_call(t, top, now);
 	}
-	return false;
-}
-
-static __always_inline int leave(struct pt_regs *ctx, __u64 above)
-{
-	leave_to(ctx, above, false);
-	return 0;
-}
-
-static __always_inline int returned(struct pt_regs *ctx)
-{
-	if (!leave_to(ctx, 8, true) && bpf_get_current_pid_tgid() >> 32 == process)
-		count_stray(ctx, F0);
+	if (is_it && !t->depth)
+		finish(t, latency);
 	return 0;
 }
 
@@ -246,13 +267,6 @@ SEC("uretprobe.multi")
 int drill_return(struct pt_regs *ctx)
 {
 	return leave(ctx, 8);
-}
-
-/* Behind a call. */
-SEC("uprobe.multi")
-int drill_returned(struct pt_regs *ctx)
-{
-	return returned(ctx);
 }
 
 /* At a return instruction. */
@@ -272,12 +286,6 @@ SEC("uretprobe")
 int drill_return_one(struct pt_regs *ctx)
 {
 	return leave(ctx, 8);
-}
-
-SEC("uprobe")
-int drill_returned_one(struct pt_regs *ctx)
-{
-	return returned(ctx);
 }
 
 SEC("uprobe")

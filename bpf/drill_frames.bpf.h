@@ -24,7 +24,8 @@ static __always_inline struct wp_drill_frame *frame_at(struct wp_drill_thread *t
 	return &t->frames[place & (WP_DRILL_DEEPEST - 1)];
 }
 
-static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u32 function, __u32 node)
+/* `returns_to`: the return address, if the return is seen there; else 0. */
+static __always_inline void open_call(struct wp_drill_thread *t, __u64 sp, __u32 function, __u32 node, __u64 returns_to)
 {
 	__u32 depth = t->depth;
 	struct wp_drill_frame *frame;
@@ -37,6 +38,7 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	frame->sp = sp;
 	frame->function = function;
 	frame->node = node;
+	frame->returns_to = returns_to;
 	frame->around = t->innermost;
 	if (node != WP_DRILL_OUTSIDE)
 		t->innermost = node;
@@ -45,6 +47,51 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	if (with_stubs && t->state && node != WP_DRILL_OUTSIDE)
 		list_call(t, frame, depth);
 	frame->at = bpf_ktime_get_ns();
+}
+
+static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u32 function, __u32 node)
+{
+	open_call(t, sp, function, node, 0);
+}
+
+/* Forgets a call without a return: it was unwound; or it belongs to no node, and no probe is behind it. */
+static __always_inline void forget_call(struct wp_drill_thread *t, const struct wp_drill_frame *top)
+{
+	t->innermost = top->around;
+	t->left += top->node != WP_DRILL_OUTSIDE || !top->returns_to;
+}
+
+/* The same for the innermost open call. */
+static __always_inline void drop_call(struct wp_drill_thread *t, const struct wp_drill_frame *top)
+{
+	forget_call(t, top);
+	t->depth--;
+	if (!t->depth)
+		__sync_fetch_and_add(&left, 1);
+}
+
+/* Whether a call lies above a place on the stack, or on another stack: whatever happens at the place, it goes on. */
+static __always_inline bool goes_on_above(const struct wp_drill_frame *top, __u64 sp)
+{
+	return top->sp > sp || (sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp));
+}
+
+/* Whether an address is the kernel's replacement for a return address. */
+static __always_inline bool is_replaced(__u64 address)
+{
+	return address >= trampoline_from && address < trampoline_to;
+}
+
+/*
+ * Whether a call whose return was not seen is over: its place on the stack has another content. Not before the kernel's replacement for return
+ * addresses is known.
+ */
+static __always_inline bool is_overwritten(const struct wp_drill_frame *top)
+{
+	__u64 word;
+
+	return top->returns_to && trampoline_to && !bpf_probe_read_user(&word, sizeof(word), (void *)top->sp) &&
+	       word != top->returns_to && !is_replaced(word);
 }
 
 /*

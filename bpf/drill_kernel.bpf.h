@@ -157,7 +157,7 @@ static __always_inline void enter_kernel(__u64 who, struct wp_drill_thread *t, _
 	}
 	if (!t || !t->depth) {
 		if (function == F0)
-			begin(who, t, sp, 0);
+			begin(who, t, sp, 0, 0);
 		return;
 	}
 	top = frame_at(t, t->depth - 1);

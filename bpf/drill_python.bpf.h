@@ -149,7 +149,7 @@ static __always_inline int enter_python(void)
 	depth = t ? t->depth : 0;
 	if (!t || !depth) {
 		if (function && *function == F0)
-			begin(who, t, at, 0);
+			begin(who, t, at, 0, 0);
 		return 0;
 	}
 	top = frame_at(t, depth - 1);

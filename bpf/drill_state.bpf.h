@@ -42,7 +42,6 @@ __u64 counts[64] = {}; /* f0's calls by latency: from 2^i to below 2^(i+1) ns */
 __u64 sums[64] = {}; /* their total latency, ns */
 __u64 left = 0, crowded = 0, lost = 0;
 __u64 unseen = 0; /* f0's calls from places without a probe behind the call */
-__u32 by_callers = 0; /* f0's returns are seen behind its calls */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -141,7 +141,7 @@ impl<L> LearnedCallers<L> {
 }
 
 /// Whether this many hits in this time ended no call too often; a tenth of a second's are allowed at once.
-fn are_too_many(strays: u64, elapsed: Duration) -> bool {
+pub(crate) fn are_too_many(strays: u64, elapsed: Duration) -> bool {
     let allowed =
         (elapsed + Duration::from_millis(100)).as_millis() * u128::from(MAX_STRAYS_PER_SECOND) / 1_000;
     u128::from(strays) > allowed

@@ -1,6 +1,7 @@
 //! A session that measures the functions below a function of a process, level by level: `bpf/drill.bpf.c` (T08
 //! chapter 3).
 
+mod behind;
 mod callers;
 mod hand_over;
 mod kernel;
@@ -39,10 +40,12 @@ use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
 use crate::steal;
 use crate::watch::{EndReason, Watch, pidfd};
 
+use behind::CallPlaces;
 use kernel::KernelProbes;
 use record::DEPTH;
 use stubs::{Stubs, Ticks};
 
+pub use behind::{CallPlace, PlaceHits};
 pub use hand_over::{HandOverCounts, HandOverProbes, argument_register};
 pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES, kernel_allows_probes};
 /// The memory for a drill-down's loaded programs.
@@ -90,6 +93,8 @@ pub struct Drill<'obj> {
     marks: Vec<Link>,
     /// Probes behind f0's calls.
     callers: LearnedCallers,
+    /// Probes at and behind calls of f0's callees.
+    call_places: CallPlaces,
     /// Probes in the kernel's code.
     kernel: KernelProbes,
     /// The CPUs' clocks for samples.
@@ -110,6 +115,8 @@ pub struct Drill<'obj> {
 
 /// The functions with a place for their own hits: `WP_DRILL_HITS`.
 const MAX_HITS: u32 = 4096;
+/// In a function's cookie: its returns are seen behind its calls (`WP_DRILL_BEHIND`).
+const BEHIND: u64 = 1 << 32;
 
 /// A node's call of a function, which is a node of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +237,7 @@ impl<'obj> Drill<'obj> {
             tracepoints: Vec::new(),
             marks: Vec::new(),
             callers: LearnedCallers::default(),
+            call_places: CallPlaces::default(),
             kernel: KernelProbes::default(),
             sampling: Vec::new(),
             stubs,
@@ -276,19 +284,22 @@ impl<'obj> Drill<'obj> {
     }
 
     fn probe_group(&self, functions: &[(u32, &Probe)]) -> Result<Vec<Link>, Error> {
-        let mut places: BTreeMap<(u8, &Path), Vec<(u32, u64)>> = BTreeMap::new();
+        let mut places: BTreeMap<(u8, &Path), Vec<(u64, u64)>> = BTreeMap::new();
         for &(number, probe) in functions {
             let file = probe.file.as_path();
             match &probe.returns {
-                Return::ReturnProbe => places.entry((0, file)).or_default().push((number, probe.offset)),
+                Return::ReturnProbe => {
+                    places.entry((0, file)).or_default().push((number.into(), probe.offset))
+                }
                 Return::AtInstructions(offsets) => places
                     .entry((1, file))
                     .or_default()
-                    .extend(offsets.iter().map(|&offset| (number, offset))),
-                Return::AtCallers if number == 0 => {}
-                Return::AtCallers | Return::Never => continue,
+                    .extend(offsets.iter().map(|&offset| (number.into(), offset))),
+                Return::AtCallers => {}
+                Return::Never => continue,
             }
-            places.entry((2, file)).or_default().push((number, probe.offset));
+            let behind = if probe.returns == Return::AtCallers { BEHIND } else { 0 };
+            places.entry((2, file)).or_default().push((u64::from(number) | behind, probe.offset));
         }
         let mut links = Vec::new();
         for ((kind, file), places) in places {
@@ -302,13 +313,13 @@ impl<'obj> Drill<'obj> {
         Ok(links)
     }
 
-    /// Attaches a program to places in a file. It has two names: for many places, and for a single place.
+    /// Attaches a program to places in a file, each with its cookie. It has two names: for many places, and for a single place.
     fn attach(
         &self,
         (many, one): (&'static str, &'static str),
         retprobe: bool,
         file: &Path,
-        places: &[(u32, u64)],
+        places: &[(u64, u64)],
     ) -> Result<Vec<Link>, Error> {
         let failed =
             |offset: u64, source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
@@ -318,7 +329,7 @@ impl<'obj> Drill<'obj> {
         if self.many_at_once {
             let opts = UprobeMultiOpts {
                 offsets: places.iter().map(|&(_, offset)| offset as usize).collect(),
-                cookies: places.iter().map(|&(number, _)| number.into()).collect(),
+                cookies: places.iter().map(|&(cookie, _)| cookie).collect(),
                 retprobe,
                 ..UprobeMultiOpts::default()
             };
@@ -326,8 +337,8 @@ impl<'obj> Drill<'obj> {
             let first = places.first().map_or(0, |&(_, offset)| offset);
             return Ok(vec![link.map_err(|source| failed(first, source))?]);
         }
-        let attach_one = |&(number, offset): &(u32, u64)| {
-            let opts = UprobeOpts { cookie: number.into(), retprobe, ..UprobeOpts::default() };
+        let attach_one = |&(cookie, offset): &(u64, u64)| {
+            let opts = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
             let link = program_mut(object, one)?.attach_uprobe_with_opts(pid, file, offset as usize, opts);
             link.map_err(|source| failed(offset, source))
         };
@@ -516,6 +527,7 @@ impl Drop for Drill<'_> {
         self.end_kernel();
         self.remove_unneeded(|_| false);
         detach(self.callers.detach());
+        self.see_returns(&[]);
     }
 }
 

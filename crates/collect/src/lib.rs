@@ -55,9 +55,10 @@ pub use child::{Running, exit_code};
 pub use contexts::{OpenSpans, UnreadContexts};
 pub use doctor::{Check, CheckVerdict, examine};
 pub use drill::{
-    Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, HandOverCounts,
+    CallPlace, Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, HandOverCounts,
     HandOverProbes, KernelCallee, KernelPlace, MAX_DRILL_NODES, MAX_DRILL_SAMPLES, MAX_KERNEL_PLACES,
-    MAX_PYTHON_FUNCTIONS, OpenStorage, PythonCall, PythonCounts, argument_register, kernel_allows_probes,
+    MAX_PYTHON_FUNCTIONS, OpenStorage, PlaceHits, PythonCall, PythonCounts, argument_register,
+    kernel_allows_probes,
 };
 pub use error::Error;
 pub use flight::{FlightOptions, KeptRecording};

@@ -40,6 +40,11 @@ fn a_return_that_nobody_saw_ends_a_call_all_the_same() {
 }
 
 #[test]
+fn calls_that_leave_by_a_jump_end_behind_the_call() {
+    check("jumps");
+}
+
+#[test]
 fn a_path_goes_on_below_a_system_call() {
     check("system_calls");
 }

@@ -269,6 +269,7 @@ impl KernelCode {
             address: call.address,
             offset: call.address.wrapping_sub(of.address),
             returns_to: call.returns_to,
+            behind: None,
             callee: match call.target {
                 Target::Computed(operand) => ProcessCallee::Computed(operand),
                 Target::At(address) => match self.function_at(address) {

@@ -12,6 +12,7 @@ use crate::find::{FunctionMap, OpenFile, extents, names_of};
 use crate::function::{Function, Runtime};
 use crate::identity::FileIdentity;
 use crate::image::Image;
+use crate::instruction::{MAX_BYTES, may_probe_behind_call};
 use crate::kernel_code::{KernelCode, is_of_kernel};
 use crate::library::{FileLocation, code_files, mapped_location};
 use crate::place::{Budget, ProbeRequest, body};
@@ -64,6 +65,8 @@ pub struct ProcessSite {
     pub offset: u64,
     /// The return address in the process; `None` for a jump in place of a call and a return.
     pub returns_to: Option<u64>,
+    /// The offset in the file of the instruction behind a call, if a probe may be put on it: it sees returns of functions that leave by a jump.
+    pub behind: Option<u64>,
     /// The called function.
     pub callee: ProcessCallee,
 }
@@ -233,12 +236,14 @@ impl ProcessCode {
         let (key, file_address) = self.locate(of.address)?;
         let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(of.address)) };
         let Sites { sites, whole, computed_jumps, system_calls } = file.sites(file_address);
-        let offsets: Vec<u64> =
-            sites.iter().map(|site| file.image.offset(site.address).unwrap_or_default()).collect();
+        let offsets: Vec<(u64, Option<u64>)> = sites
+            .iter()
+            .map(|site| (file.image.offset(site.address).unwrap_or_default(), file.behind(site)))
+            .collect();
         // The distance of the process's addresses from the file's.
         let above = of.address.wrapping_sub(file_address);
         let mut callees: HashMap<u64, ProcessCallee> = HashMap::new();
-        let sites = sites.into_iter().zip(offsets).map(|(site, offset)| {
+        let sites = sites.into_iter().zip(offsets).map(|(site, (offset, behind))| {
             let CallSite { address, returns_to, callee } = site;
             let callee = match callee {
                 Callee::Computed(operand) => ProcessCallee::Computed(operand),
@@ -252,6 +257,7 @@ impl ProcessCode {
                 address: address.wrapping_add(above),
                 offset,
                 returns_to: returns_to.map(|place| place.wrapping_add(above)),
+                behind,
                 callee,
             }
         });
@@ -262,6 +268,7 @@ impl ProcessCode {
                 address: at.wrapping_add(above),
                 offset: file.image.offset(at).unwrap_or_default(),
                 returns_to: Some(behind.wrapping_add(above)),
+                behind: None,
                 callee: ProcessCallee::OfKernel,
             }));
         }
@@ -370,7 +377,7 @@ impl CodeFile {
 
     fn function_at(&self, address: u64, exceptions: bool) -> Result<Function, Refusal> {
         let Self { image, debug, place } = self;
-        let file = OpenFile { image, debug: debug.as_ref(), place, exceptions, learns: false };
+        let file = OpenFile { image, debug: debug.as_ref(), place, exceptions, learns: true };
         let neighbours = FunctionMap::of(image);
         let symbols = neighbours.at(address);
         let mut names = names_of(image, &[], symbols);
@@ -381,6 +388,14 @@ impl CodeFile {
         let name = names.first().cloned().unwrap_or_default();
         let found = file.function(address, symbols, names, &neighbours, &Budget::of(image));
         found.map_err(|why| Refusal { name, file: place.shown.display().to_string(), why })
+    }
+
+    /// The offset behind a call, if a probe may be put there.
+    fn behind(&self, site: &CallSite) -> Option<u64> {
+        let behind = site.returns_to?;
+        let call = self.image.code(site.address..behind).ok()?;
+        let code = self.image.code(behind..behind.saturating_add(MAX_BYTES as u64)).ok()?;
+        may_probe_behind_call(&call, &code, behind).then(|| self.image.offset(behind)).flatten()
     }
 
     fn sites(&self, address: u64) -> Sites {

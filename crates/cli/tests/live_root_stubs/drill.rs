@@ -4,6 +4,7 @@ mod budget;
 mod callers;
 mod chosen;
 mod hand_over;
+mod jumps;
 mod languages;
 mod lines;
 mod peaks;

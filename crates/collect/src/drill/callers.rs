@@ -4,11 +4,6 @@ use super::Drill;
 use crate::error::Error;
 
 impl Drill<'_> {
-    /// From now on, the calls of f0 that count are those whose return a probe behind the call shows: [`Drill::learn_callers`].
-    pub fn follow_callers(&mut self) -> Result<(), Error> {
-        self.set(|bss| bss.by_callers = 1)
-    }
-
     /// Puts probes behind the calls of f0 that came since the last time.
     pub fn learn_callers(&mut self) {
         let mut callers = std::mem::take(&mut self.callers);

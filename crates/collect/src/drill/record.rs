@@ -11,16 +11,16 @@ const CALL: usize = 16;
 pub(super) const DEPTH: usize = 52;
 const LEFT: usize = 64;
 const TID: usize = 68;
-const NODES: usize = 1352;
+const NODES: usize = 1608;
 /// Bytes of `struct wp_drill_node`.
 const NODE: usize = 80;
-const SAMPLED: usize = 11_592;
-const SAMPLES: usize = 12_104;
-const STUB_CALL: usize = 12_120;
-const STUBS: usize = 12_128;
+const SAMPLED: usize = 11_848;
+const SAMPLES: usize = 12_360;
+const STUB_CALL: usize = 12_376;
+const STUBS: usize = 12_384;
 /// Bytes of `struct wp_stub_node`.
 const STUB: usize = 32;
-const QUEUED: usize = 16_264;
+const QUEUED: usize = 16_520;
 /// The most samples kept for a call: `WP_DRILL_SAMPLES`.
 pub const MAX_DRILL_SAMPLES: usize = 64;
 

@@ -16,13 +16,13 @@ impl Drill<'_> {
     /// # Errors
     /// When the kernel refuses a probe there.
     pub fn watch(&mut self, sites: &[(u32, PathBuf, u64, Operand)]) -> Result<(), Error> {
-        let mut places: BTreeMap<&Path, Vec<(u32, u64)>> = BTreeMap::new();
+        let mut places: BTreeMap<&Path, Vec<(u64, u64)>> = BTreeMap::new();
         for (number, file, offset, operand) in sites {
             let maps = &self.skeleton.maps;
             maps.operands
                 .update(&number.to_ne_bytes(), &operand_bytes(operand), MapFlags::ANY)
                 .map_err(load_error)?;
-            places.entry(file).or_default().push((*number, *offset));
+            places.entry(file).or_default().push(((*number).into(), *offset));
         }
         let mut links = Vec::new();
         for (file, places) in places {

@@ -51,7 +51,7 @@ static void begin_test(void)
 	current = &thread;
 	process = PROCESS;
 	of_go = in_kernel = used = records = is_full = 0;
-	left = crowded = lost = trampoline_from = trampoline_to = 0;
+	left = crowded = lost = unseen = trampoline_from = trampoline_to = 0;
 	phase = WP_DRILL_MEASURE;
 	plan = 1;
 	low = 0;

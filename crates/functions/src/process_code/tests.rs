@@ -58,6 +58,7 @@ fn the_calls_of_a_function_of_this_process_are_found_with_their_callees() {
     assert_eq!(direct.returns_to, Some(direct.address + 5));
     let file = std::fs::read("/proc/self/exe").expect("this program");
     assert_eq!(file[direct.offset as usize], 0xe8, "the instruction stands there in the file");
+    assert_eq!(direct.behind, Some(direct.offset + 5));
 }
 
 #[test]

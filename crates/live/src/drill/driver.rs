@@ -1,5 +1,6 @@
 //! Carries out the effects for a drill-down's state machine, and hands it the measured calls.
 
+mod behind;
 mod budget;
 mod drift;
 mod functions;
@@ -225,9 +226,6 @@ impl<'obj> Driver<'obj> {
     ) -> Result<DrillCounts, DrillError> {
         self.probe([0])?;
         self.place_kernel()?;
-        if self.learns_callers() {
-            self.drill.follow_callers()?;
-        }
         self.drill.count()?;
         self.begin_budget();
         let counting = Instant::now();
@@ -393,7 +391,8 @@ impl<'obj> Driver<'obj> {
             }
             let is_changing = |effect: &Effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_));
             if !effects.iter().any(is_changing) {
-                let over = self.over_budget();
+                let over: Vec<NodeId> =
+                    self.without_returns().into_iter().chain(self.over_budget()).collect();
                 if !over.is_empty() {
                     self.measure_without(&over)?;
                     came = 0;
@@ -506,7 +505,9 @@ impl<'obj> Driver<'obj> {
             Known::Probed(found) => *self.costs.get(&kind(&found.function.probe))?,
             Known::Refused { .. } => None,
         };
-        of(self.search.nodes.get(&node)?.function?).or_else(|| of(FunctionId(0)))
+        let cost = of(self.search.nodes.get(&node)?.function?).or_else(|| of(FunctionId(0)))?;
+        let per_call_ns = cost.per_call_ns.saturating_add(self.at_call_ns(node));
+        Some(Calibration { per_call_ns, ..cost })
     }
 
     /// A path whose last function calls another too often for its probes ends in that loop.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use wakepath_collect::{Calibration, DrillCall, DrillNode};
 use wakepath_drilldown::{FunctionId, MeasuredNode, NodeId};
 
+use super::behind::{PlaceCost, is_seen_behind};
 use super::functions::is_stepped;
 use super::{Driver, Known, kind};
 use crate::drill::DrillError;
@@ -16,7 +17,7 @@ use crate::drill::DrillError;
 /// The future's budget that may be spent at once.
 const AHEAD: Duration = Duration::from_millis(100);
 /// A single-stepped probe's time where it could not be calibrated, ns.
-const SINGLE_STEP_NS: u64 = 20_000;
+pub(super) const SINGLE_STEP_NS: u64 = 20_000;
 
 /// Probes on a callee are removed if they take more than this part of an f0 call: an eighth of its time.
 const TOO_DEAR: u64 = 8;
@@ -39,6 +40,10 @@ pub(super) struct Budget {
     ever: BTreeSet<u32>,
     /// The watched indirect calls' time, ns.
     watched_ns: u64,
+    /// The places behind calls that had probes, with the time of a hit.
+    pub(super) places: BTreeMap<u64, PlaceCost>,
+    /// The time spent there before the probes in place came, ns.
+    places_before: BTreeMap<u64, u64>,
     /// The functions whose probes were too dear.
     dear: BTreeSet<u32>,
     /// The watched indirect calls before those watched now.
@@ -56,6 +61,8 @@ impl Budget {
             before: BTreeMap::new(),
             ever: BTreeSet::new(),
             watched_ns: 0,
+            places: BTreeMap::new(),
+            places_before: BTreeMap::new(),
             dear: BTreeSet::new(),
             steps_before: 0,
         }
@@ -81,6 +88,11 @@ impl Budget {
     /// A time's share of the machine's in this time.
     pub(super) fn share_of(&self, ns: u64, elapsed: Duration) -> f64 {
         ns as f64 / (elapsed.as_nanos().max(1) as f64 * self.cpus)
+    }
+
+    /// A function gets no probes any more.
+    pub(super) fn leave_out(&mut self, function: u32) {
+        self.dear.insert(function);
     }
 
     /// Whether a function's probes were too dear.
@@ -163,9 +175,12 @@ impl Driver<'_> {
         })
     }
 
-    /// A function's time per hit, ns.
+    /// A function's time per hit at its entry, ns, with that of its return; returns behind known calls are counted there.
     fn hit_ns(&self, function: u32) -> u64 {
         let Some(Known::Probed(found)) = self.functions.get(FunctionId(function)) else { return 0 };
+        if function != 0 && is_seen_behind(found) {
+            return self.parts_of(function).0;
+        }
         let cost = self.costs.get(&kind(&found.function.probe)).copied().flatten();
         cost.map_or(SINGLE_STEP_NS, |cost| cost.per_call_ns)
     }
@@ -176,7 +191,16 @@ impl Driver<'_> {
             let before = self.budget.before.get(&function).copied().unwrap_or(0);
             self.drill.hits(function).saturating_sub(before).saturating_mul(self.hit_ns(function))
         };
-        self.probed.iter().map(|function| (*function, of(*function))).collect()
+        let mut spent: BTreeMap<u32, u64> =
+            self.probed.iter().map(|function| (*function, of(*function))).collect();
+        let functions = self.functions_by_place();
+        for (at, ns) in self.places_ns() {
+            let before = self.budget.places_before.get(&at).copied().unwrap_or(0);
+            if let Some(function) = functions.get(&at) {
+                *spent.entry(*function).or_default() += ns.saturating_sub(before);
+            }
+        }
+        spent
     }
 
     /// The probes are other ones from now on.
@@ -184,6 +208,7 @@ impl Driver<'_> {
         self.budget.ever.extend(&self.probed);
         let drill = &self.drill;
         self.budget.before = self.probed.iter().map(|function| (*function, drill.hits(*function))).collect();
+        self.budget.places_before = self.places_ns();
         self.budget.since = Instant::now();
         self.budget.has_heard = false;
     }
@@ -197,7 +222,8 @@ impl Driver<'_> {
     pub(in crate::drill) fn spent_ns(&self) -> u64 {
         let of = |function: &u32| self.drill.hits(*function).saturating_mul(self.hit_ns(*function));
         let strays_ns = self.drill.strays().saturating_mul(SINGLE_STEP_NS);
-        self.budget.watched_ns + strays_ns + self.budget.ever.iter().map(of).sum::<u64>()
+        let places_ns: u64 = self.places_ns().values().sum();
+        self.budget.watched_ns + strays_ns + places_ns + self.budget.ever.iter().map(of).sum::<u64>()
     }
 
     /// The time for indirect calls watched since the last count, ns.
@@ -272,7 +298,7 @@ impl Driver<'_> {
             let per_second = hits as f64 / elapsed.as_secs_f64().max(1e-3);
             let percent = 100.0 * self.budget.share_of(ns, elapsed);
             self.search.too_often.push(TooOften { name, per_second, percent });
-            self.budget.dear.insert(*function);
+            self.budget.leave_out(*function);
         }
         let is_gone = |node: &&MeasuredNode| node.callee.is_some_and(|callee| gone.contains(&callee.0));
         self.search.measured.iter().filter(is_gone).map(|node| node.node).collect()

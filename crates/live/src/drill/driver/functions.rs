@@ -104,10 +104,13 @@ impl Driver<'_> {
             };
             // A place in two parts of a function is listed twice.
             if !sites.iter().any(|known: &Site| known.id == id) {
+                let unseen = refused.is_none()
+                    && matches!(&site.callee, ProcessCallee::Function(callee) if self.is_return_unseen(callee, &site));
+                let refused = refused.or(unseen.then_some(Refusal::Unsafe));
                 self.functions.add_site(function, id, site);
                 // A stub needs no probe on the callee.
-                let refused =
-                    refused.filter(|it| *it != Refusal::SingleStep || !self.takes_stub(function, id));
+                let refused = refused
+                    .filter(|why| !(unseen || *why == Refusal::SingleStep) || !self.takes_stub(function, id));
                 if let (Some(refusal), Some(callee)) = (refused, kind.callee()) {
                     self.search.unmeasured.entry(function).or_default().push((callee, refusal));
                 }

@@ -9,7 +9,7 @@ use wakepath_collect::{
 };
 use wakepath_drilldown::{
     CallRecord, Event, FunctionId, InterruptTime, MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime,
-    Refusal,
+    Refusal, SiteId,
 };
 use wakepath_engine::drill::DrilledNode;
 use wakepath_functions::{Operand, ProcessCallee, Return};
@@ -51,8 +51,10 @@ impl Driver<'_> {
         look: impl FnOnce() -> T,
     ) -> Result<T, CollectError> {
         self.drill.remove_unneeded(|_| false);
+        self.drill.see_returns(&[]);
         let probed = std::mem::take(&mut self.probed);
         let seen = look();
+        self.probe_behind_calls();
         self.probe(probed)?;
         self.begin_budget();
         Ok(seen)
@@ -97,6 +99,7 @@ impl Driver<'_> {
         self.drill.remove_unneeded(|number| number == 0 || needed.contains(&number));
         let drill = &self.drill;
         self.probed.retain(|&number| drill.is_probed(number));
+        self.probe_behind_calls();
         self.probe(needed)
     }
 
@@ -297,7 +300,14 @@ impl Driver<'_> {
                 None
             };
             let Some(found) = found else { continue };
-            if let Some(refusal) = self.refusal(&found) {
+            let places = self.search.watched.get(&number).cloned().unwrap_or_default();
+            let is_unseen = |&(parent, site): &(NodeId, SiteId)| {
+                let caller = self.search.nodes.get(&parent).and_then(|parent| parent.function);
+                let site = caller.and_then(|caller| self.functions.site(caller, site));
+                site.is_some_and(|site| self.is_return_unseen(&found, site))
+            };
+            let unseen = places.iter().any(is_unseen).then_some(Refusal::Unsafe);
+            if let Some(refusal) = self.refusal(&found).or(unseen) {
                 self.leave_out(&found, refusal);
                 continue;
             }
@@ -305,7 +315,6 @@ impl Driver<'_> {
                 continue;
             }
             let callee = self.number_of(Box::new(found));
-            let places = self.search.watched.get(&number).cloned().unwrap_or_default();
             events.extend(places.into_iter().map(|(parent, site)| Event::Target { parent, site, callee }));
         }
         Ok(events)

@@ -8,6 +8,7 @@ use wakepath_drilldown::{Event, FunctionId, MeasuredNode, NodeId, Refusal, SiteI
 use wakepath_functions::ProcessCallee;
 use wakepath_unwind::{Base, Module, Rule};
 
+use super::behind::is_seen_behind;
 use super::{Driver, Known};
 
 /// The state of a search's stubs.
@@ -124,7 +125,10 @@ impl Driver<'_> {
             if self.is_stubbed(node.node) || !matches!(node.kind, SiteKind::Direct(_)) {
                 continue;
             }
-            if let Some(refusal @ Refusal::SingleStep) = self.refusal(&callee) {
+            // Beside stubs, no probe sees it return behind its calls.
+            let unseen = is_seen_behind(&callee).then_some(Refusal::Unsafe);
+            let refusal = self.refusal(&callee).filter(|why| *why == Refusal::SingleStep).or(unseen);
+            if let Some(refusal) = refusal {
                 self.leave_out(&callee, refusal);
                 events.push(Event::Refused { node: node.node, refusal });
             }

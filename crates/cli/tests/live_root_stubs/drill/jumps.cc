@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * `work` calls `dispatch`, which leaves by a jump to a virtual function, and `relay`, which leaves by a jump to `middle`, and that to `last`. Each
+ * twentieth call computes, in `crunch`, which the function behind the jump calls.
+ *
+ *     jumps virtual    the virtual function behind `dispatch` calls it
+ *     jumps chain      `last` does
+ *     jumps itself     `last` computes itself
+ *     jumps quick      nobody does
+ *
+ * Prints its process number; ends with its input.
+ */
+#include <poll.h>
+#include <stdexcept>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROBED extern "C" __attribute__((noinline, noclone))
+/* Each may throw, so that its return address must stay. */
+#define MAY_THROW(i) do { if ((i) == -1ul) throw std::runtime_error("none"); } while (0)
+
+volatile unsigned long sum, zero;
+static const char *culprit;
+
+static inline __attribute__((always_inline)) void compute()
+{
+	for (int i = 0; i < 3000000; i++)
+		sum = sum * 31 + i;
+}
+PROBED unsigned long crunch(unsigned long n) { compute(); return sum + n; }
+struct Handler {
+	virtual unsigned long handle(unsigned long) = 0;
+	virtual ~Handler() {}
+};
+struct Fast : Handler {
+	unsigned long handle(unsigned long n) override { return n + zero; }
+};
+struct Slow : Handler {
+	unsigned long handle(unsigned long n) override { return crunch(n) + 1; }
+};
+Handler *handlers[3] = { new Fast, new Slow, new Fast };
+
+PROBED unsigned long parse(unsigned long i) { MAY_THROW(i); return i + zero; }
+PROBED unsigned long dispatch(unsigned long i) { MAY_THROW(i); return handlers[i]->handle(i); }
+PROBED unsigned long last(unsigned long i)
+{
+	unsigned long more = 0;
+
+	MAY_THROW(i);
+	if (i == 3)
+		more = crunch(i) + 1;
+	if (i == 4)
+		compute();
+	return handlers[0]->handle(i + more);
+}
+PROBED unsigned long middle(unsigned long i) { MAY_THROW(i); return last(i + zero); }
+PROBED unsigned long relay(unsigned long i) { MAY_THROW(i); return middle(i + zero); }
+
+/* In slow calls it goes to `crunch`, and one in three is caught here. */
+PROBED unsigned long risky(unsigned long i)
+{
+	if (i % 3 == 0)
+		throw std::runtime_error("a third");
+	return handlers[2]->handle(i);
+}
+
+PROBED unsigned long work(unsigned long round)
+{
+	bool slow = round % 20 == 0;
+
+	sum = sum + parse(round);
+	try {
+		sum = sum + risky(round);
+	} catch (std::runtime_error &) {
+		sum = sum + 1;
+	}
+	sum = sum + dispatch(slow && !strcmp(culprit, "virtual"));
+	sum = sum + relay(!slow ? 0 : !strcmp(culprit, "chain") ? 3 : !strcmp(culprit, "itself") ? 4 : 0);
+	return sum + 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct pollfd input = { 0, POLLIN, 0 };
+
+	culprit = argc > 1 ? argv[1] : "quick";
+	printf("%d\n", getpid());
+	fflush(stdout);
+	for (unsigned long round = 1; round % 100 || !poll(&input, 1, 0); round++) {
+		sum = sum + work(round);
+		usleep(1000);
+	}
+}
