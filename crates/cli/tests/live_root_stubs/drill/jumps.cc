@@ -6,7 +6,13 @@
  *     jumps virtual    the virtual function behind `dispatch` calls it
  *     jumps chain      `last` does
  *     jumps itself     `last` computes itself
+ *     jumps unfit      `unfit` does, which is called where no probe fits behind the call
  *     jumps quick      nobody does
+ *
+ * Two calls are there for the probes' cost, and never slow:
+ *
+ *     jumps shared     a call by a pointer that goes to `dispatch` once, and to `other` 400 times
+ *     jumps often      ten calls of `dispatch` each 100 µs
  *
  * Prints its process number; ends with its input.
  */
@@ -40,6 +46,24 @@ struct Slow : Handler {
 	unsigned long handle(unsigned long n) override { return crunch(n) + 1; }
 };
 Handler *handlers[3] = { new Fast, new Slow, new Fast };
+
+PROBED unsigned long unfit(unsigned long i)
+{
+	unsigned long more = 0;
+
+	MAY_THROW(i);
+	if (i == 3)
+		more = crunch(i) + 1;
+	return handlers[0]->handle(more);
+}
+/* Behind this call is a no-operation of five bytes, which a probe would overwrite with a call. */
+static inline __attribute__((always_inline)) void call_unfit(unsigned long i)
+{
+	__asm__ volatile("sub $128, %%rsp\n\tcall unfit\n\t.byte 0x0f, 0x1f, 0x44, 0, 0\n\tadd $128, %%rsp"
+			 : "+D"(i) : : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
+}
+PROBED unsigned long other(unsigned long i) { return i + zero; }
+unsigned long (*volatile called)(unsigned long);
 
 PROBED unsigned long parse(unsigned long i) { MAY_THROW(i); return i + zero; }
 PROBED unsigned long dispatch(unsigned long i) { MAY_THROW(i); return handlers[i]->handle(i); }
@@ -76,6 +100,13 @@ PROBED unsigned long work(unsigned long round)
 		sum = sum + 1;
 	}
 	sum = sum + dispatch(slow && !strcmp(culprit, "virtual"));
+	call_unfit(slow && !strcmp(culprit, "unfit") ? 3 : 0);
+	for (int i = 0; !strcmp(culprit, "shared") && i <= 400; i++) {
+		called = i ? other : dispatch;
+		sum = sum + called(0);
+	}
+	for (int i = 0; !strcmp(culprit, "often") && i < 10; i++)
+		sum = sum + dispatch(0);
 	sum = sum + relay(!slow ? 0 : !strcmp(culprit, "chain") ? 3 : !strcmp(culprit, "itself") ? 4 : 0);
 	return sum + 1;
 }
@@ -89,6 +120,6 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (unsigned long round = 1; round % 100 || !poll(&input, 1, 0); round++) {
 		sum = sum + work(round);
-		usleep(1000);
+		usleep(strcmp(culprit, "often") ? 1000 : 50);
 	}
 }
