@@ -202,6 +202,7 @@ static void f0_and_what_it_went_to_return_behind_the_call_of_f0(void)
 	struct wp_caller caller = { BEHIND(FIRST), PROCESS, F0 };
 	struct wp_caller_state probed = { 1 };
 
+	probe_place(BEHIND(FIRST));
 	returns(FIRST, 9000);
 	is_child(B, FIRST, B, 0);
 	/* Its place is new: it is learned. */
@@ -236,6 +237,81 @@ static void f0_and_what_it_went_to_return_behind_the_call_of_f0(void)
 		drill_returned(&registers);
 	}
 	is(((struct wp_caller_state *)bpf_map_lookup_elem(&callers_seen, &caller))->strays, 1);
+	is(place(BEHIND(FIRST))->strays, 0);
+	/* At the same place again, without a probe at the call: the first one was unwound. */
+	jumper(F0, 9000, BEHIND(FIRST));
+	is(left, 0);
+	jumper(F0, 9000, BEHIND(FIRST));
+	is(left, 1);
+	is(open_calls(), 1);
+}
+
+static void a_place_above_f0_ends_its_call_unseen(void)
+{
+	returns(FIRST, 9100);
+	is(left, 1);
+	plain(FIRST, 9000, BEHIND(FIRST));
+	returns_to(BEHIND(A), 9100);
+	is(left, 2);
+	is(open_calls(), 0);
+	plain(FIRST, 9000, BEHIND(FIRST));
+	/* The stack of f0 is empty up to its return address. */
+	call_before(BEHIND(A), 8992);
+	is(left, 2);
+	call_before(BEHIND(A), 9000);
+	is(left, 3);
+	is(records, 0);
+}
+
+static void a_deeper_call_from_the_same_code_does_not_return_there(void)
+{
+	is_child(C, A, A, BEHIND(A));
+	jumper(A, 8000, BEHIND(A));
+	jumper(A, 7000, BEHIND(A));
+	is(open_calls(), 3);
+	returns_to(BEHIND(A), 8000);
+	returns(FIRST, 9000);
+	is(node(A)->count, 1);
+	is(node(C)->count, 0);
+	is(record->left, 1);
+}
+
+/* Return probes alone: the second call of A has no frame, and its return comes first. */
+static void a_plain_function_behind_a_jump_keeps_its_call(void)
+{
+	trampoline_from = 0x7000;
+	trampoline_to = 0x8000;
+	is_child(B, A, B, 0);
+	plain(A, 8000, BEHIND(A));
+	plain(B, 8000, 0x7000);
+	plain(A, 8000, 0x7000);
+	returns(A, 8000);
+	is(open_calls(), 3);
+	returns(B, 8000);
+	returns(A, 8000);
+	returns(FIRST, 9000);
+	is(node(A)->count, 1);
+	is(node(B)->count, 1);
+	is(record->left, 0);
+}
+
+/* The return probe of a function that it jumped to has replaced its return address. */
+static void a_call_whose_return_address_is_replaced_goes_on(void)
+{
+	__u64 replaced = 0x7000;
+
+	trampoline_from = 0x7000;
+	trampoline_to = 0x8000;
+	is_child(D, A, D, BEHIND(D));
+	jumper(A, 8000, BEHIND(A));
+	memcpy(user_stack + 8000, &replaced, sizeof(replaced));
+	plain(D, 7900, BEHIND(D));
+	is(open_calls(), 3);
+	returns(D, 7900);
+	returns_to(BEHIND(A), 8000);
+	returns(FIRST, 9000);
+	is(node(A)->count, 1);
+	is(node(D)->count, 1);
 }
 
 static void a_call_that_an_exception_ended_is_not_the_next_one(void)
@@ -389,6 +465,10 @@ int main(void)
 		a_call_ends_with_the_function_that_jumped_to_it,
 		f0_takes_its_jumps_with_it,
 		f0_and_what_it_went_to_return_behind_the_call_of_f0,
+		a_place_above_f0_ends_its_call_unseen,
+		a_deeper_call_from_the_same_code_does_not_return_there,
+		a_plain_function_behind_a_jump_keeps_its_call,
+		a_call_whose_return_address_is_replaced_goes_on,
 		a_call_that_an_exception_ended_is_not_the_next_one,
 		a_jump_past_the_place_ends_the_call_unseen,
 		a_return_at_another_place_of_the_same_depth_ends_none,
