@@ -79,9 +79,10 @@ static __always_inline int returned(struct pt_regs *ctx)
 		t->ended_at = 0;
 		return 0;
 	}
+	/* In a call of f0 that is not measured below f0, nothing shows whose return this is. */
 	if (!is_known)
 		count_stray(ctx, F0);
-	else if (place)
+	else if (place && !(t && t->depth && !t->plan))
 		__sync_fetch_and_add(&place->strays, 1);
 	return 0;
 }

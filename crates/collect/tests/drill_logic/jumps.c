@@ -110,6 +110,15 @@ static void a_call_ends_behind_its_place(void)
 	/* Outside f0's calls. */
 	returns_to(BEHIND(A), 8000);
 	is(place(BEHIND(A))->strays, 3);
+	/* In one that is not measured, since enough were: whose return it is, nothing shows. */
+	wanted = 0;
+	plain(FIRST, 9000, BEHIND(FIRST));
+	call_before(BEHIND(A), 8000);
+	jumper(A, 8000, BEHIND(A));
+	returns_to(BEHIND(A), 8000);
+	is(open_calls(), 1);
+	is(place(BEHIND(A))->strays, 3);
+	is(place(BEHIND(A))->hits, 6);
 }
 
 static void a_chain_of_jumps_returns_at_one_place(void)

@@ -27,7 +27,9 @@
 #define MAY_THROW(i) do { if ((i) == -1ul) throw std::runtime_error("none"); } while (0)
 
 volatile unsigned long sum, zero;
-static const char *culprit;
+static const char *const names[] = { "virtual", "chain", "itself", "unfit", "shared", "often", "quick" };
+enum { VIRTUAL, CHAIN, ITSELF, UNFIT, SHARED, OFTEN, QUICK };
+static int culprit;
 
 static inline __attribute__((always_inline)) void compute()
 {
@@ -99,15 +101,15 @@ PROBED unsigned long work(unsigned long round)
 	} catch (std::runtime_error &) {
 		sum = sum + 1;
 	}
-	sum = sum + dispatch(slow && !strcmp(culprit, "virtual"));
-	call_unfit(slow && !strcmp(culprit, "unfit") ? 3 : 0);
-	for (int i = 0; !strcmp(culprit, "shared") && i <= 400; i++) {
+	sum = sum + dispatch(slow && culprit == VIRTUAL);
+	call_unfit(slow && culprit == UNFIT ? 3 : 0);
+	for (int i = 0; culprit == SHARED && i <= 400; i++) {
 		called = i ? other : dispatch;
 		sum = sum + called(0);
 	}
-	for (int i = 0; !strcmp(culprit, "often") && i < 10; i++)
+	for (int i = 0; culprit == OFTEN && i < 10; i++)
 		sum = sum + dispatch(0);
-	sum = sum + relay(!slow ? 0 : !strcmp(culprit, "chain") ? 3 : !strcmp(culprit, "itself") ? 4 : 0);
+	sum = sum + relay(!slow ? 0 : culprit == CHAIN ? 3 : culprit == ITSELF ? 4 : 0);
 	return sum + 1;
 }
 
@@ -115,11 +117,12 @@ int main(int argc, char **argv)
 {
 	struct pollfd input = { 0, POLLIN, 0 };
 
-	culprit = argc > 1 ? argv[1] : "quick";
+	while (argc > 1 && culprit < QUICK && strcmp(argv[1], names[culprit]))
+		culprit++;
 	printf("%d\n", getpid());
 	fflush(stdout);
 	for (unsigned long round = 1; round % 100 || !poll(&input, 1, 0); round++) {
 		sum = sum + work(round);
-		usleep(strcmp(culprit, "often") ? 1000 : 50);
+		usleep(culprit == OFTEN ? 50 : 1000);
 	}
 }

@@ -1,6 +1,6 @@
 //! Paths through functions that leave by a jump: their returns are seen behind the calls of them.
 
-use super::{Drilled, alone, document, list, number, only_path};
+use super::{Drilled, alone, document, list, number, number_of, only_path};
 
 /// The program, by the C++ compiler.
 fn built(folder: &super::Place) -> String {
@@ -75,9 +75,17 @@ fn the_probes_behind_calls_belong_to_the_budget() {
     let built = built(&folder);
     let process = Drilled::start_program(&built, &["often"]);
     let target = format!("{built}:work");
-    let asked = ["drill", &target, "-p", &process.1, "--start-ops", "400", "-d", "8s", "--slow-probes"];
-    // The single steps behind the calls take a third of the machine, and the entries' probes a thirtieth.
-    let answer = document(&folder, &[&asked[..], &["--budget", "20%"]].concat());
+    let asked = ["drill", &target, "-p", &process.1, "--start-ops", "400", "-d", "4s", "--slow-probes"];
+    // So that the search goes on until its time is over.
+    let more = ["--budget", "5%", "--decision-calls", "20000", "--no-samples"];
+    let answer = document(&folder, &[&asked[..], &more].concat());
     let notes = answer["notes"].to_string();
-    assert!(notes.contains("were removed (--budget)") && notes.contains("dispatch ("), "{answer}");
+    let removed = notes.split_once("dispatch (").filter(|_| notes.contains("were removed (--budget)"));
+    let (calls, rest) = removed.and_then(|(_, rest)| rest.split_once(" calls a second, ")).expect(&notes);
+    let (percent, _) = rest.split_once("% of the machine").expect(&notes);
+    let [calls, percent] = [calls, percent].map(|text| text.parse::<f64>().expect(&notes));
+    let cpus = std::thread::available_parallelism().expect("CPUs").get() as f64;
+    // That of a whole call: not of its entry alone, which takes half of it at most.
+    let per_call_ns = percent / 100.0 * 1e9 * cpus / calls;
+    assert!(per_call_ns > 0.75 * number_of(&answer["probe_ns"]), "{per_call_ns}: {answer}");
 }
