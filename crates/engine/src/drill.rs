@@ -7,7 +7,7 @@ use std::time::Duration;
 use wakepath_distribution::{Histogram, Peak, bounds};
 pub use wakepath_drilldown::{
     Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, NoSites,
-    NodeCause, NodeId, Refusal, RootCause, SiteId, Status, StopReason,
+    NodeCause, NodeId, RootCause, SiteId, Status, StopReason,
 };
 
 pub use wakepath_findings::ENOUGH_SAMPLES;
@@ -51,7 +51,7 @@ pub struct Drilled {
     /// The call's source file and line for each node on a path, where debug information has them.
     pub lines: HashMap<NodeId, (String, u32)>,
     /// The functions called by a node's function that had no probes, and why.
-    pub unmeasured: HashMap<NodeId, Vec<(String, Refusal)>>,
+    pub unmeasured: HashMap<NodeId, Vec<Unmeasured>>,
     /// Where samples found the threads within a path's last function, for functions with CPU time.
     pub sampled: HashMap<NodeId, Sampled>,
     /// Whether goroutines make the calls: while a goroutine waits, its thread runs others.
@@ -66,6 +66,50 @@ pub struct Drilled {
     pub cost: SearchCost,
     /// Limits to the answer's meaning.
     pub notes: Vec<String>,
+}
+
+impl Drilled {
+    /// The most time that a node's unmeasured calls may hold in a call of f0, ns: its function's own. `None` before a decision.
+    pub fn own_ns(&self, node: NodeId) -> Option<u64> {
+        let ends_itself = |path: &&RootCause| {
+            path.path.last() == Some(&node) && matches!(path.cause, Some(NodeCause::Itself))
+        };
+        let of_path = self.root_causes.iter().find(ends_itself).map(|path| path.ns);
+        of_path.or_else(|| {
+            let decision = self.decisions.iter().rfind(|decision| decision.node == node)?;
+            Some(decision.of(Contributor::Itself).map_or(0, |own| own.mean_ns))
+        })
+    }
+}
+
+/// A function without probes, which a measured function calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmeasured {
+    /// Its name as its language writes it; without one its file and address.
+    pub function: String,
+    /// The reason.
+    pub why: NotMeasured,
+}
+
+/// The reason why a function has no probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotMeasured {
+    /// The kernel would single-step its probes.
+    SingleStep,
+    /// It may leave by a jump, and no probe sees when its calls return.
+    Jump,
+    /// Its code is in no file.
+    OutsideFiles,
+    /// Its code could not be decoded safely.
+    NotDecoded,
+    /// A probe might break the program for another reason.
+    Unsafe,
+    /// The kernel refused its probe.
+    Kernel,
+    /// Its probes would take a large part of a call.
+    TooOften,
+    /// Its probes took more than the budget.
+    Budget,
 }
 
 /// A search's cost to the program.

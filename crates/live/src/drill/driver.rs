@@ -14,6 +14,7 @@ mod sample;
 mod stubs;
 mod table;
 mod ticks;
+mod unmeasured;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use wakepath_drilldown::{
     Drilldown, Effect, Event, EventError, FunctionId, LatencyRange, Measurement, NodeCause, NodeId,
     ProbeCost, Refusal, RootCause, Status, StopReason,
 };
-use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
+use wakepath_engine::drill::{DrillFunction, DrilledNode, NotMeasured, Queued, Unmeasured};
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, Return, Runtime};
 use wakepath_symbols::{Boot, DebugFiles, Found, Kept, Symbols};
 
@@ -109,7 +110,7 @@ pub(super) struct FoundBelow {
     pub functions: Vec<DrillFunction>,
     pub nodes: HashMap<NodeId, DrilledNode>,
     pub lines: HashMap<NodeId, (String, u32)>,
-    pub unmeasured: HashMap<NodeId, Vec<(String, Refusal)>>,
+    pub unmeasured: HashMap<NodeId, Vec<Unmeasured>>,
     pub most_probed: usize,
     /// An ended command's wait status.
     pub command_status: Option<i32>,
@@ -379,7 +380,7 @@ impl<'obj> Driver<'obj> {
                 if !dear.is_empty() {
                     self.measure_without(&dear)?;
                     came = 0;
-                    self.refuse(machine, dear, &mut effects)?;
+                    self.refuse(machine, dear, NotMeasured::TooOften, &mut effects)?;
                     break;
                 }
                 self.search.ticks.add(&call);
@@ -391,12 +392,14 @@ impl<'obj> Driver<'obj> {
             }
             let is_changing = |effect: &Effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_));
             if !effects.iter().any(is_changing) {
-                let over: Vec<NodeId> =
-                    self.without_returns().into_iter().chain(self.over_budget()).collect();
-                if !over.is_empty() {
-                    self.measure_without(&over)?;
-                    came = 0;
-                    self.refuse(machine, over, &mut effects)?;
+                for (gone, why) in
+                    [(self.without_returns(), NotMeasured::Jump), (self.over_budget(), NotMeasured::Budget)]
+                {
+                    if !gone.is_empty() {
+                        self.measure_without(&gone)?;
+                        came = 0;
+                        self.refuse(machine, gone, why, &mut effects)?;
+                    }
                 }
             }
             if let Some(left) = machine.calls_to_decision() {
@@ -415,45 +418,6 @@ impl<'obj> Driver<'obj> {
                 self.drill.want(self.wanted);
             }
         }
-    }
-
-    /// Reports to the machine that nodes lost their probes: these were too dear.
-    fn refuse(
-        &mut self,
-        machine: &mut Drilldown,
-        nodes: Vec<NodeId>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), DrillError> {
-        for node in nodes {
-            self.note_unmeasured(node);
-            effects.extend(handled(machine, Event::Refused { node, refusal: Refusal::Dear })?);
-        }
-        Ok(())
-    }
-
-    /// Keeps a callee whose probes were too dear, for its caller's doubt.
-    pub(super) fn note_unmeasured(&mut self, node: NodeId) {
-        let Some(known) = self.search.nodes.get(&node).copied() else { return };
-        let caller = known.parent.and_then(|parent| self.search.nodes.get(&parent)?.function);
-        if let (Some(caller), Some(callee)) = (caller, known.function) {
-            self.search.unmeasured.entry(caller).or_default().push((callee, Refusal::Dear));
-        }
-    }
-
-    /// The callees without probes, for each node on these paths, and the reasons.
-    fn unmeasured(&self, paths: &[RootCause]) -> HashMap<NodeId, Vec<(String, Refusal)>> {
-        let of = |node: NodeId| {
-            let function = self.search.nodes.get(&node)?.function?;
-            let mut named: Vec<(String, Refusal)> = Vec::new();
-            for (callee, why) in self.search.unmeasured.get(&function)? {
-                let name = self.functions.get(*callee)?.shown().name;
-                if !named.iter().any(|(known, _)| *known == name) {
-                    named.push((name, *why));
-                }
-            }
-            Some((node, named))
-        };
-        paths.iter().flat_map(|path| &path.path).filter_map(|node| of(*node)).collect()
     }
 
     /// Measures nodes; if the process ends meanwhile and takes no probes, the search ends.

@@ -71,7 +71,8 @@ impl Driver<'_> {
         let status = self.search(&mut machine, effects, stop, progress)?;
         let of_driver = |cause| {
             let cause = self.with_park(self.with_loop(cause));
-            self.with_late_calls(cause)
+            let cause = self.with_late_calls(cause);
+            self.with_targets(cause)
         };
         let root_causes: Vec<RootCause> = machine.root_causes().into_iter().map(of_driver).collect();
         let save = self.save(&machine, &query.target);

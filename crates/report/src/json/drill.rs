@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use serde::Serialize;
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
-    Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, HandedOver, NodeCause, NodeId, Queued,
-    Refusal, RootCause, Sampled, SearchCost, Status, StopReason,
+    Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, HandedOver, NodeCause, NodeId,
+    NotMeasured, Queued, RootCause, Sampled, SearchCost, Status, StopReason, Unmeasured,
 };
 
 use super::latency::{BucketJson, PeakJson, buckets};
@@ -249,19 +249,27 @@ struct UnmeasuredJson {
     function: String,
     /// The caller's node.
     called_by: u32,
+    /// The kind of the reason, as earlier versions have it.
     why: &'static str,
+    reason: &'static str,
+    /// The most time that the caller's unmeasured calls may hold together in a call: its own; null before a decision.
+    at_most_ns: Option<u64>,
 }
 
 impl UnmeasuredJson {
-    fn of(called_by: NodeId, (function, why): &(String, Refusal)) -> Self {
-        let why = match why {
-            Refusal::SingleStep => "single_step",
-            Refusal::Unsafe => "unsafe",
-            Refusal::Kernel { .. } => "kernel",
-            Refusal::Dear => "dear",
-            Refusal::Gone => "gone",
+    fn of(answer: &Drilled, called_by: NodeId, one: &Unmeasured) -> Self {
+        let (why, reason) = match one.why {
+            NotMeasured::SingleStep => ("single_step", "single_step"),
+            NotMeasured::Jump => ("unsafe", "jump"),
+            NotMeasured::OutsideFiles => ("unsafe", "outside_files"),
+            NotMeasured::NotDecoded => ("unsafe", "not_decoded"),
+            NotMeasured::Unsafe => ("unsafe", "unsafe"),
+            NotMeasured::Kernel => ("kernel", "kernel"),
+            NotMeasured::TooOften => ("dear", "too_often"),
+            NotMeasured::Budget => ("dear", "budget"),
         };
-        Self { function: text(function.as_bytes()), called_by: called_by.0, why }
+        let at_most_ns = answer.own_ns(called_by);
+        Self { function: text(one.function.as_bytes()), called_by: called_by.0, why, reason, at_most_ns }
     }
 }
 
@@ -341,7 +349,7 @@ impl CauseJson {
                 .path
                 .iter()
                 .flat_map(|node| answer.unmeasured.get(node).into_iter().flatten().map(|one| (*node, one)))
-                .map(|(node, one)| UnmeasuredJson::of(node, one))
+                .map(|(node, one)| UnmeasuredJson::of(answer, node, one))
                 .collect(),
             sampled: cause.path.last().and_then(|last| answer.sampled.get(last)).map(SampledJson::of),
         }

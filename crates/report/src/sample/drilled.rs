@@ -11,14 +11,15 @@ use super::histogram;
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
         Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch, Foreign,
-        FunctionId, HandOver, HandedOver, LevelVotes, NodeCause, NodeId, PhaseMarks, Phases, Queued, Refusal,
-        RootCause, Sampled, SampledPlace, SearchCost, SiteId, Status,
+        FunctionId, HandOver, HandedOver, LevelVotes, NodeCause, NodeId, NotMeasured, PhaseMarks, Phases,
+        Queued, RootCause, Sampled, SampledPlace, SearchCost, SiteId, Status, Unmeasured,
     };
     let place = |function: &str, line: Option<(&str, u32)>, samples| SampledPlace {
         function: function.to_owned(),
         line: line.map(|(file, line)| (file.to_owned(), line)),
         samples,
     };
+    let unmeasured = |function: &str, why| Unmeasured { function: function.to_owned(), why };
     let histogram = histogram(&[(1 << 12, 900), (1 << 22, 100)]);
     let function = |name: &str, address, refused: Option<&str>| DrillFunction {
         name: name.to_owned(),
@@ -129,16 +130,22 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             (NodeId(4), node(1, 0x140, None)),
         ]),
         lines: HashMap::from([(NodeId(2), ("shop\u{202e}.c".to_owned(), 88))]),
-        unmeasured: HashMap::from([(
-            NodeId(1),
-            vec![
-                (String::from("qsort\x1b"), Refusal::Dear),
-                (String::from("free"), Refusal::SingleStep),
-                (String::from("exit"), Refusal::Unsafe),
-                (String::from("memset"), Refusal::Kernel { errno: 22 }),
-                (String::from("memcmp"), Refusal::Gone),
-            ],
-        )]),
+        unmeasured: HashMap::from([
+            (NodeId(0), vec![unmeasured("strcmp", NotMeasured::TooOften)]),
+            (
+                NodeId(1),
+                vec![
+                    unmeasured("qsort\x1b", NotMeasured::TooOften),
+                    unmeasured("free", NotMeasured::SingleStep),
+                    unmeasured("exit", NotMeasured::Unsafe),
+                    unmeasured("memset", NotMeasured::Kernel),
+                    unmeasured("0x7f0000001000", NotMeasured::OutsideFiles),
+                    unmeasured("shop+0x2880", NotMeasured::NotDecoded),
+                    unmeasured("visit", NotMeasured::Jump),
+                    unmeasured("memcmp", NotMeasured::Budget),
+                ],
+            ),
+        ]),
         sampled: HashMap::from([(
             NodeId(1),
             Sampled {

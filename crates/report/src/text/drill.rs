@@ -3,7 +3,7 @@
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
     Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, HandedOver, NoSites,
-    NodeCause, NodeId, Phases, Refusal, RootCause, Sampled, SearchCost, Status, StopReason,
+    NodeCause, NodeId, NotMeasured, Phases, RootCause, Sampled, SearchCost, Status, StopReason, Unmeasured,
 };
 
 use crate::escape::escape;
@@ -276,7 +276,10 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
         Doubt::SitesNotMeasured { node, sites } => {
             let calls = count(*sites, "call");
             let which = answer.unmeasured.get(node).map_or_else(String::new, |named| unmeasured(named));
-            format!("{calls} in the code of {} {} not measured{which}", of(node), was(*sites))
+            let most = answer.own_ns(*node).map_or_else(String::new, |ns| {
+                format!("; at most {} of a call, the time of {} itself", duration(ns), of(node))
+            });
+            format!("{calls} in the code of {} {} not measured{which}{most}", of(node), was(*sites))
         }
         Doubt::UnknownTargets { node } => format!("{} calls functions that are not known", of(node)),
         Doubt::LeftOut { node } => format!("not all calls of {} were measured at the same time", of(node)),
@@ -289,20 +292,25 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
 
 /// Whether a node's function calls others too often for the budget.
 fn has_dear(answer: &Drilled, node: NodeId) -> bool {
-    answer.unmeasured.get(&node).is_some_and(|all| all.iter().any(|(_, why)| *why == Refusal::Dear))
+    answer.unmeasured.get(&node).is_some_and(|all| {
+        all.iter().any(|one| matches!(one.why, NotMeasured::TooOften | NotMeasured::Budget))
+    })
 }
 
 /// The functions without probes, and why: `: qsort, memcpy (too often for the budget), free (single-stepped)`.
-fn unmeasured(named: &[(String, Refusal)]) -> String {
-    let one = |(name, why): &(String, Refusal)| {
-        let why = match why {
-            Refusal::SingleStep => "single-stepped",
-            Refusal::Unsafe => "cannot be probed safely",
-            Refusal::Kernel { .. } => "refused by the kernel",
-            Refusal::Dear => "called too often",
-            Refusal::Gone => "gone",
+fn unmeasured(named: &[Unmeasured]) -> String {
+    let one = |one: &Unmeasured| {
+        let why = match one.why {
+            NotMeasured::SingleStep => "single-stepped",
+            NotMeasured::Jump => "leaves by a jump, and no probe sees when it returns",
+            NotMeasured::OutsideFiles => "in no file",
+            NotMeasured::NotDecoded => "not safely decoded",
+            NotMeasured::Unsafe => "cannot be probed safely",
+            NotMeasured::Kernel => "refused by the kernel",
+            NotMeasured::TooOften => "called too often",
+            NotMeasured::Budget => "beyond the budget",
         };
-        format!("{} ({why})", escape(name.as_bytes()))
+        format!("{} ({why})", escape(one.function.as_bytes()))
     };
     let shown: Vec<String> = named.iter().take(MAX_UNMEASURED).map(one).collect();
     let more = match named.len().saturating_sub(MAX_UNMEASURED) {
@@ -389,19 +397,20 @@ mod tests {
             (
                 Doubt::SitesNotMeasured { node, sites: 1 },
                 "1 call in the code of look_up\\x1b[2J was not measured: qsort\\x1b (called too often), free (single-stepped), exit (cannot be probed \
-                 safely), memset (refused by the kernel) and 1 more",
+                 safely), memset (refused by the kernel) and 4 more",
             ),
             (
                 Doubt::SitesNotMeasured { node, sites: 2 },
                 "2 calls in the code of look_up\\x1b[2J were not measured: qsort\\x1b (called too often), free (single-stepped), exit (cannot be probed \
-                 safely), memset (refused by the kernel) and 1 more",
+                 safely), memset (refused by the kernel) and 4 more",
             ),
         ] {
             assert_eq!(doubted(&answer, &doubt), expected);
         }
         // Its callees' names are not known.
         let doubt = Doubt::SitesNotMeasured { node: NodeId(2), sites: 2 };
-        assert_eq!(doubted(&answer, &doubt), "2 calls in the code of read_block were not measured");
+        let expected = "2 calls in the code of read_block were not measured; at most 3.90 ms of a call, the time of read_block itself";
+        assert_eq!(doubted(&answer, &doubt), expected);
     }
 
     #[test]
@@ -506,11 +515,33 @@ mod tests {
         let mut found = answer.root_causes.swap_remove(0);
         (found.cause, found.blocked_ns) = (Some(NodeCause::Itself), 0);
         let last = *found.path.last().expect("a path");
-        for (why, told) in [(Refusal::Dear, true), (Refusal::SingleStep, false)] {
-            answer.unmeasured.insert(last, vec![(String::from("f"), why)]);
+        for (why, told) in
+            [(NotMeasured::TooOften, true), (NotMeasured::Budget, true), (NotMeasured::SingleStep, false)]
+        {
+            answer.unmeasured.insert(last, vec![Unmeasured { function: String::from("f"), why }]);
             let text = sentence(&answer, &found);
             assert_eq!(text.contains("itself, or in what it calls too often for probes"), told, "{text}");
         }
+    }
+
+    #[test]
+    fn unmeasured_calls_have_a_reason_and_hold_at_most_their_callers_own_time() {
+        let mut answer = sample::drilled();
+        let named = answer.unmeasured.remove(&NodeId(1)).expect("some");
+        answer.unmeasured.insert(NodeId(0), named[4..].to_vec());
+        let doubt = |answer: &Drilled, node| doubted(answer, &Doubt::SitesNotMeasured { node, sites: 4 });
+        let reasons = "0x7f0000001000 (in no file), shop+0x2880 (not safely decoded), visit (leaves by a jump, and no probe sees when it returns), memcmp \
+                       (beyond the budget)";
+        let begin = format!("4 calls in the code of serve were not measured: {reasons}; at most ");
+        // By the decision on it.
+        assert_eq!(doubt(&answer, NodeId(0)), format!("{begin}900 µs of a call, the time of serve itself"));
+        // By the path that ends there: as its first line says.
+        answer.root_causes[0].path = vec![NodeId(0)];
+        (answer.root_causes[0].cause, answer.root_causes[0].ns) = (Some(NodeCause::Itself), 70_000);
+        assert_eq!(doubt(&answer, NodeId(0)), format!("{begin}70.0 µs of a call, the time of serve itself"));
+        answer.root_causes[0].cause = Some(NodeCause::UnknownTarget);
+        assert_eq!(answer.own_ns(NodeId(0)), Some(900_000));
+        assert_eq!(answer.own_ns(NodeId(1)), None, "not decided");
     }
 
     #[test]

@@ -7,6 +7,7 @@
  *     jumps chain      `last` does
  *     jumps itself     `last` computes itself
  *     jumps unfit      `unfit` does, which is called where no probe fits behind the call
+ *     jumps made       code does that the program makes when it starts, called by a pointer
  *     jumps quick      nobody does
  *
  * Two calls are there for the probes' cost, and never slow:
@@ -20,6 +21,7 @@
 #include <stdexcept>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define PROBED extern "C" __attribute__((noinline, noclone))
@@ -27,8 +29,8 @@
 #define MAY_THROW(i) do { if ((i) == -1ul) throw std::runtime_error("none"); } while (0)
 
 volatile unsigned long sum, zero;
-static const char *const names[] = { "virtual", "chain", "itself", "unfit", "shared", "often", "quick" };
-enum { VIRTUAL, CHAIN, ITSELF, UNFIT, SHARED, OFTEN, QUICK };
+static const char *const names[] = { "virtual", "chain", "itself", "unfit", "shared", "often", "made", "quick" };
+enum { VIRTUAL, CHAIN, ITSELF, UNFIT, SHARED, OFTEN, MADE, QUICK };
 static int culprit;
 
 static inline __attribute__((always_inline)) void compute()
@@ -66,6 +68,9 @@ static inline __attribute__((always_inline)) void call_unfit(unsigned long i)
 }
 PROBED unsigned long other(unsigned long i) { return i + zero; }
 unsigned long (*volatile called)(unsigned long);
+/* mov %edi,%ecx; 1: dec %ecx; jnz 1b; mov $1,%eax; ret */
+static const unsigned char counts_down[] = { 0x89, 0xf9, 0xff, 0xc9, 0x75, 0xfc, 0xb8, 1, 0, 0, 0, 0xc3 };
+unsigned long (*volatile made)(unsigned long);
 
 PROBED unsigned long parse(unsigned long i) { MAY_THROW(i); return i + zero; }
 PROBED unsigned long dispatch(unsigned long i) { MAY_THROW(i); return handlers[i]->handle(i); }
@@ -103,6 +108,8 @@ PROBED unsigned long work(unsigned long round)
 	}
 	sum = sum + dispatch(slow && culprit == VIRTUAL);
 	call_unfit(slow && culprit == UNFIT ? 3 : 0);
+	if (culprit == MADE)
+		sum = sum + made(slow ? 6000000 : 1);
 	for (int i = 0; culprit == SHARED && i <= 400; i++) {
 		called = i ? other : dispatch;
 		sum = sum + called(0);
@@ -119,6 +126,8 @@ int main(int argc, char **argv)
 
 	while (argc > 1 && culprit < QUICK && strcmp(argv[1], names[culprit]))
 		culprit++;
+	made = (unsigned long (*)(unsigned long))mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy((void *)made, counts_down, sizeof(counts_down));
 	printf("%d\n", getpid());
 	fflush(stdout);
 	for (unsigned long round = 1; round % 100 || !poll(&input, 1, 0); round++) {

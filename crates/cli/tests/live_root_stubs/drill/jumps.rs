@@ -1,6 +1,6 @@
 //! Paths through functions that leave by a jump: their returns are seen behind the calls of them.
 
-use super::{Drilled, alone, document, list, number, number_of, only_path};
+use super::{Drilled, alone, document, list, number, number_of, only_path, run};
 
 /// The program, by the C++ compiler.
 fn built(folder: &super::Place) -> String {
@@ -53,6 +53,32 @@ fn a_call_without_room_for_a_probe_behind_it_is_named() {
     assert_eq!(path, ["work"], "{answer}");
     let unmeasured = list(&cause["unmeasured"]);
     assert!(unmeasured.len() == 1 && unmeasured[0]["function"] == "unfit", "{answer}");
+    assert_eq!(
+        (&unmeasured[0]["why"], &unmeasured[0]["reason"]),
+        (&"unsafe".into(), &"jump".into()),
+        "{answer}"
+    );
+    assert_eq!(unmeasured[0]["at_most_ns"], cause["ns"], "{answer}");
+    assert!(list(&cause["doubts"]).contains(&"call sites not measured".into()), "{answer}");
+    let target = format!("{built}:work");
+    let asked = ["drill", &target, "-p", &process.1, "--start-ops", "400", "--no-samples"];
+    let text = run(&folder, &asked, 0).0.split_whitespace().collect::<Vec<_>>().join(" ");
+    let named = "1 call in the code of work was not measured: unfit (leaves by a jump, and no probe sees when it returns); at most ";
+    assert!(text.contains(named), "{text}");
+}
+
+#[test]
+fn code_without_a_file_that_is_called_by_a_pointer_is_named() {
+    let Some(folder) = alone("a callee in no file is named") else { return };
+    let built = built(&folder);
+    let process = Drilled::start_program(&built, &["made"]);
+    let answer =
+        document(&folder, &["drill", &format!("{built}:work"), "-p", &process.1, "--start-ops", "400"]);
+    let (path, cause) = only_path(&answer);
+    assert_eq!(path, ["work"], "{answer}");
+    let made = list(&cause["unmeasured"]).iter().find(|one| one["reason"] == "outside_files").expect("it");
+    assert!(made["function"].as_str().is_some_and(|name| name.starts_with("0x7")), "{answer}");
+    assert_eq!(made["at_most_ns"], cause["ns"], "{answer}");
     assert!(list(&cause["doubts"]).contains(&"call sites not measured".into()), "{answer}");
 }
 

@@ -1,10 +1,12 @@
 //! The functions in a drill-down: their numbers, the calls in their code, and their probes.
 
 use wakepath_drilldown::{Doubt, FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
+use wakepath_engine::drill::NotMeasured;
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
 use super::kernel::is_kernel;
 use super::python::is_python;
+use super::unmeasured::{Callee, reason};
 use super::{Driver, Key, Known};
 
 /// Single-stepping a probe takes some 20 µs on a virtual machine (`ProbeMethod::SingleStepped`).
@@ -81,6 +83,7 @@ impl Driver<'_> {
             let id = SiteId { address: site.offset };
             let is_tail = site.returns_to.is_none();
             let direct = |number| if is_tail { SiteKind::Tail(number) } else { SiteKind::Direct(number) };
+            let mut why = NotMeasured::Unsafe;
             let (kind, refused) = match site.callee.clone() {
                 // The function was never called from here; or it never returns.
                 ProcessCallee::Unbound => continue,
@@ -90,13 +93,8 @@ impl Driver<'_> {
                     (direct(self.number_of(callee)), refused)
                 }
                 ProcessCallee::Refused(refusal) => {
-                    let key = Key::Named(refusal.file.clone(), refusal.name.clone());
-                    let number = self.number(key, || Known::Refused {
-                        name: refusal.name,
-                        file: refusal.file,
-                        why: refusal.why.to_string(),
-                    });
-                    (direct(number), Some(Refusal::Unsafe))
+                    why = reason(&refusal.why);
+                    (direct(self.number_refused(refusal)), Some(Refusal::Unsafe))
                 }
                 ProcessCallee::OfKernel => (SiteKind::Indirect, None),
                 ProcessCallee::Computed(_) if is_tail => (SiteKind::IndirectTail, None),
@@ -112,7 +110,12 @@ impl Driver<'_> {
                 let refused = refused
                     .filter(|why| !(unseen || *why == Refusal::SingleStep) || !self.takes_stub(function, id));
                 if let (Some(refusal), Some(callee)) = (refused, kind.callee()) {
-                    self.search.unmeasured.entry(function).or_default().push((callee, refusal));
+                    let why = match refusal {
+                        Refusal::SingleStep => NotMeasured::SingleStep,
+                        _ if unseen => NotMeasured::Jump,
+                        _ => why,
+                    };
+                    self.leave_unmeasured(function, Callee { function: callee, why, is_target: false });
                 }
                 if let (Some(refusal), Some(callee)) = (refused, kind.callee())
                     && let Some(Known::Probed(callee)) = self.functions.get(callee)

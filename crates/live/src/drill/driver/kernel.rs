@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_collect::{Calibration, Error as CollectError, KernelCallee, KernelPlace};
 use wakepath_drilldown::{Event, MeasuredNode, Refusal};
+use wakepath_engine::drill::NotMeasured;
 use wakepath_functions::{KernelExit, ProcessCode, ProcessFunction, Runtime};
 
 use super::{Driver, Known, kind};
@@ -135,6 +136,7 @@ impl Driver<'_> {
                 }
                 Some(Err(errno)) => {
                     refused.insert(node.node);
+                    self.note_unmeasured(node.node, NotMeasured::Kernel);
                     events.push(Event::Refused { node: node.node, refusal: Refusal::Kernel { errno } });
                 }
                 None => {}

@@ -11,12 +11,13 @@ use wakepath_drilldown::{
     CallRecord, Event, FunctionId, InterruptTime, MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime,
     Refusal, SiteId,
 };
-use wakepath_engine::drill::DrilledNode;
+use wakepath_engine::drill::{DrilledNode, NotMeasured};
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
 use super::functions::is_stepped;
 use super::kernel::is_kernel;
 use super::python::is_python;
+use super::unmeasured::{Callee, reason};
 use super::{Driver, Known, cost_of, kind};
 use crate::drill::{DrillError, DrillProgress};
 
@@ -180,7 +181,7 @@ impl Driver<'_> {
             self.search.measured.retain(|node| !dear.contains(&node.node));
             self.number_slots();
         }
-        dear.iter().for_each(|node| self.note_unmeasured(*node));
+        dear.iter().for_each(|node| self.note_unmeasured(*node, NotMeasured::Budget));
         dear.into_iter().map(|node| Event::Refused { node, refusal: Refusal::Dear }).collect()
     }
 
@@ -292,15 +293,27 @@ impl Driver<'_> {
             let is_system = of_system.iter().any(|(watched, _)| *watched == number);
             let is_new =
                 new.iter().map(|(number, ..)| number).chain(of_kernel.iter().map(|(number, ..)| number));
+            let places = self.search.watched.get(&number).cloned().unwrap_or_default();
+            let callers: BTreeSet<FunctionId> =
+                places.iter().filter_map(|(parent, _)| self.search.nodes.get(parent)?.function).collect();
             let found = if is_system {
                 self.code.kernel().and_then(|kernel| kernel.system_call(address as u32))
             } else if is_new.copied().any(|watched| watched == number) {
-                self.code.function_at(address).ok()
+                match self.code.function_at(address) {
+                    Ok(found) => Some(found),
+                    Err(refusal) => {
+                        let why = reason(&refusal.why);
+                        let function = self.number_refused(refusal);
+                        for &caller in &callers {
+                            self.leave_unmeasured(caller, Callee { function, why, is_target: true });
+                        }
+                        None
+                    }
+                }
             } else {
                 None
             };
             let Some(found) = found else { continue };
-            let places = self.search.watched.get(&number).cloned().unwrap_or_default();
             let is_unseen = |&(parent, site): &(NodeId, SiteId)| {
                 let caller = self.search.nodes.get(&parent).and_then(|parent| parent.function);
                 let site = caller.and_then(|caller| self.functions.site(caller, site));
@@ -309,6 +322,15 @@ impl Driver<'_> {
             let unseen = places.iter().any(is_unseen).then_some(Refusal::Unsafe);
             if let Some(refusal) = self.refusal(&found).or(unseen) {
                 self.leave_out(&found, refusal);
+                let why = match (refusal, unseen) {
+                    (Refusal::SingleStep, _) => NotMeasured::SingleStep,
+                    (_, Some(_)) => NotMeasured::Jump,
+                    _ => NotMeasured::Unsafe,
+                };
+                let function = self.number_of(Box::new(found));
+                for caller in callers {
+                    self.leave_unmeasured(caller, Callee { function, why, is_target: true });
+                }
                 continue;
             }
             if found.function.probe.returns == Return::Never {

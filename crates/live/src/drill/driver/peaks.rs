@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use wakepath_collect::{DrillCounts, Signals};
-use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, MeasuredNode, NodeId, Refusal, SiteId};
+use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, MeasuredNode, NodeId, SiteId};
 use wakepath_engine::drill::DrilledNode;
 
 use super::budget::TooOften;
+use super::unmeasured::Callee;
 use super::{Driver, Queued, Ticks};
 
 /// A single peak's search: the state that the next search begins anew.
@@ -35,7 +36,7 @@ pub(super) struct PeakSearch {
     /// themselves.
     pub(super) dear: Vec<(NodeId, NodeId, u64)>,
     /// The callees without probes, by caller, and why.
-    pub(super) unmeasured: BTreeMap<FunctionId, Vec<(FunctionId, Refusal)>>,
+    pub(super) unmeasured: BTreeMap<FunctionId, Vec<Callee>>,
     /// The functions whose probes the kernel single-steps, and the functions without probes for this reason.
     pub(super) stepped: Vec<String>,
     pub(super) not_stepped: Vec<String>,

@@ -5,6 +5,7 @@ use std::fs::File;
 
 use wakepath_collect::{Calibration, Error as CollectError, Frame, StubNode, StubSite};
 use wakepath_drilldown::{Event, FunctionId, MeasuredNode, NodeId, Refusal, SiteId, SiteKind};
+use wakepath_engine::drill::NotMeasured;
 use wakepath_functions::ProcessCallee;
 use wakepath_unwind::{Base, Module, Rule};
 
@@ -130,6 +131,9 @@ impl Driver<'_> {
             let refusal = self.refusal(&callee).filter(|why| *why == Refusal::SingleStep).or(unseen);
             if let Some(refusal) = refusal {
                 self.leave_out(&callee, refusal);
+                let is_step = refusal == Refusal::SingleStep;
+                let why = if is_step { NotMeasured::SingleStep } else { NotMeasured::Jump };
+                self.note_unmeasured(node.node, why);
                 events.push(Event::Refused { node: node.node, refusal });
             }
         }
