@@ -9,6 +9,8 @@
 #define WP_DRILL_NODES 128
 /* The maximum number of a thread's open calls to measured functions; a power of two. */
 #define WP_DRILL_DEEPEST 32
+/* The maximum number of functions that a call goes to by jumps, which return with it. */
+#define WP_DRILL_JUMPS 8
 /* The maximum number of samples kept for a call of f0; a power of two. */
 #define WP_DRILL_SAMPLES 64
 /* The maximum number of indirect calls watched at once. */

@@ -32,45 +32,53 @@ static __always_inline struct wp_call_place *count_place(struct pt_regs *ctx)
 /* Ends the open calls that return to this place; calls below it were unwound. Whether one ended. */
 static __always_inline bool end_behind(struct pt_regs *ctx, struct wp_drill_thread *t)
 {
-	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp - 8, latency = 0;
-	bool ended = false;
+	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp - 8, behind = ctx->ip;
+	struct wp_drill_frame *outermost;
+	__u32 depth;
 
 	charge_stolen(t);
+	drop_deeper(t, sp);
+	depth = t->depth;
 	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
-		__u32 depth = t->depth;
 		struct wp_drill_frame *top;
 
 		if (!depth || depth > WP_DRILL_DEEPEST)
 			break;
 		top = frame_at(t, depth - 1);
-		if (goes_on_above(top, sp))
+		if (top->sp != sp)
 			break;
-		if (top->sp == sp && top->returns_to == ctx->ip) {
-			latency = end_call(t, top, now);
-			ended = true;
-		} else {
-			drop_call(t, top);
-			ended = false;
-		}
+		if (top->returns_to != behind)
+			t->left += is_unwound(top);
+		depth--;
 	}
-	if (ended && !t->depth)
-		finish(t, latency);
-	return ended;
+	if (depth == t->depth)
+		return false;
+	/* Through memory: to the kernel's verifier each turn's end would be a case of its own. */
+	*(volatile __u64 *)&t->ended_sp = depth;
+	depth = *(volatile __u64 *)&t->ended_sp;
+	if (depth >= WP_DRILL_DEEPEST)
+		return false;
+	if (t->depth - depth > WP_DRILL_JUMPS)
+		t->crowded = 1;
+	outermost = frame_at(t, depth);
+	end_calls(t, depth, sp, behind, now);
+	return outermost->returns_to == behind;
 }
 
 static __always_inline int returned(struct pt_regs *ctx)
 {
-	struct wp_call_place *place = NULL;
-	bool is_known = bpf_get_attach_cookie(ctx) == WP_DRILL_CALL_PLACE;
+	struct wp_call_place *place;
 	struct wp_drill_thread *t;
 	__u64 who = (__u32)bpf_get_current_pid_tgid();
+	bool ended;
 
 	if (bpf_get_current_pid_tgid() >> 32 != process)
 		return 0;
-	if (is_known)
-		place = count_place(ctx);
 	t = bpf_map_lookup_elem(&drilled, &who);
-	if (t && t->depth && end_behind(ctx, t)) {
+	/* All else comes behind it: each branch before would double the work of the kernel's verifier. */
+	ended = t && t->depth && end_behind(ctx, t);
+	place = bpf_get_attach_cookie(ctx) == WP_DRILL_CALL_PLACE ? count_place(ctx) : NULL;
+	if (ended) {
 		t->ended_at = ctx->ip;
 		t->ended_sp = ctx->sp;
 		return 0;
@@ -80,7 +88,7 @@ static __always_inline int returned(struct pt_regs *ctx)
 		return 0;
 	}
 	/* In a call of f0 that is not measured below f0, nothing shows whose return this is. */
-	if (!is_known)
+	if (bpf_get_attach_cookie(ctx) != WP_DRILL_CALL_PLACE)
 		count_stray(ctx, F0);
 	else if (place && !(t && t->depth && !t->plan))
 		__sync_fetch_and_add(&place->strays, 1);
@@ -100,17 +108,8 @@ static __always_inline int calls_at(struct pt_regs *ctx)
 	if (!t)
 		return 0;
 	t->ended_at = 0;
-	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
-		__u32 depth = t->depth;
-		struct wp_drill_frame *top;
-
-		if (!depth || depth > WP_DRILL_DEEPEST)
-			break;
-		top = frame_at(t, depth - 1);
-		if (goes_on_above(top, ctx->sp - 8))
-			break;
-		drop_call(t, top);
-	}
+	/* The call that begins here will lie 8 bytes deeper, where none is open yet. */
+	drop_deeper(t, ctx->sp);
 	return 0;
 }
 

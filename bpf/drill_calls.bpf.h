@@ -172,57 +172,55 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 		__sync_fetch_and_add(&lost, 1);
 }
 
-/* The innermost open call has returned now, ns. Returns its latency. */
-static __always_inline __u64 end_call(struct wp_drill_thread *t, struct wp_drill_frame *top, __u64 now)
+/*
+ * Forgets the open calls but the outermost `depth`. Those among them that lie at `sp` have returned now, ns: the call that was made there, and the
+ * functions that it went to by jumps; at a place behind calls (not 0), those that return to it.
+ */
+static __always_inline void end_calls(struct wp_drill_thread *t, __u32 depth, __u64 sp, __u64 behind, __u64 now)
 {
-	__u64 latency = now > top->at ? now - top->at : 0;
+	__u32 open = t->depth;
+	struct wp_drill_frame *outermost = frame_at(t, depth);
+	bool ends = outermost->sp == sp && (!behind || outermost->returns_to == behind);
 
-	t->depth--;
-	t->innermost = top->around;
-	if (with_stubs && top->around_call) {
-		struct wp_stub_state *state = stub_state(t);
+	t->latency = now > outermost->at ? now - outermost->at : 0;
+	for (int i = 0; i < WP_DRILL_JUMPS; i++) {
+		struct wp_drill_frame *frame = frame_at(t, depth + i);
+		struct wp_drill_node *node;
+		__u64 latency;
 
-		if (state)
-			state->innermost = top->around_call;
-	}
-	if (top->node != WP_DRILL_OUTSIDE && t->plan) {
-		struct wp_drill_node *node = node_of(t, top->node);
-
+		if (depth + i >= open)
+			break;
+		if (frame->sp != sp || (behind && frame->returns_to != behind) || frame->node == WP_DRILL_OUTSIDE || !t->plan)
+			continue;
+		latency = now > frame->at ? now - frame->at : 0;
+		node = node_of(t, frame->node);
 		if (latency > node->max)
 			node->max = latency;
 		node->sum += latency;
 		node->count++;
 	}
-	return latency;
-}
+	t->innermost = outermost->around;
+	if (with_stubs && outermost->around_call) {
+		struct wp_stub_state *state = stub_state(t);
 
-/* Whether a function's call at a place on the stack is open, and every call on it went on by a jump and returned with it. */
-static __always_inline bool returns_with_jumps(struct wp_drill_thread *t, __u32 function, __u64 sp)
-{
-	__u32 depth = t->depth;
-
-	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
-		struct wp_drill_frame *top;
-
-		if (!depth || depth > WP_DRILL_DEEPEST)
-			break;
-		top = frame_at(t, depth - 1);
-		if (top->sp == sp && top->function == function)
-			return true;
-		if (top->sp > sp || (top->sp == sp && !top->returns_to))
-			return false;
-		depth--;
+		if (state)
+			state->innermost = outermost->around_call;
 	}
-	return false;
+	t->depth = depth;
+	if (depth)
+		return;
+	if (ends)
+		finish(t, t->latency);
+	else
+		__sync_fetch_and_add(&left, 1);
 }
 
 /* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
 static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 {
-	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above, latency = 0;
-	__u32 function = (__u32)bpf_get_attach_cookie(ctx);
+	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above;
+	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
 	struct wp_drill_thread *t;
-	bool with_jumps, is_it = false;
 
 	if (bpf_get_current_pid_tgid() >> 32 != process || !find_caller(ctx, &who, &sp))
 		return 0;
@@ -230,29 +228,26 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 	if (!t || !t->depth)
 		return 0;
 	charge_stolen(t);
-	with_jumps = returns_with_jumps(t, function, sp);
-	for (int i = 0; i < WP_DRILL_DEEPEST && !is_it; i++) {
-		__u32 depth = t->depth;
+	drop_deeper(t, sp);
+	depth = t->depth;
+	for (int i = 0; i <= WP_DRILL_JUMPS; i++) {
 		struct wp_drill_frame *top;
 
 		if (!depth || depth > WP_DRILL_DEEPEST)
 			break;
 		top = frame_at(t, depth - 1);
-		/* The call began before the probe existed. */
-		if (goes_on_above(top, sp))
+		/* If it lies above, the call began before the probe existed. */
+		if (top->sp != sp)
 			break;
-		if (top->sp != sp) {
-			drop_call(t, top);
-			continue;
+		depth--;
+		if (top->function == function) {
+			end_calls(t, depth, sp, 0, now);
+			break;
 		}
-		is_it = top->function == function;
-		/* The frame's function jumped to this function, which has no frame. */
-		if (!is_it && !with_jumps)
+		/* It jumped to this function, which has no frame; or this function jumped to it, and both return here. */
+		if (!top->returns_to)
 			break;
-		latency = end_call(t, top, now);
 	}
-	if (is_it && !t->depth)
-		finish(t, latency);
 	return 0;
 }
 

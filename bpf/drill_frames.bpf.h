@@ -54,11 +54,16 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	open_call(t, sp, function, node, 0);
 }
 
-/* Forgets a call without a return: it was unwound; or it belongs to no node, and no probe is behind it. */
+/* A call that is forgotten without a return was unwound, unless it belongs to no node, and no probe is behind it. */
+static __always_inline __u32 is_unwound(const struct wp_drill_frame *frame)
+{
+	return frame->node != WP_DRILL_OUTSIDE || !frame->returns_to;
+}
+
 static __always_inline void forget_call(struct wp_drill_thread *t, const struct wp_drill_frame *top)
 {
 	t->innermost = top->around;
-	t->left += top->node != WP_DRILL_OUTSIDE || !top->returns_to;
+	t->left += is_unwound(top);
 }
 
 /* The same for the innermost open call. */
@@ -80,6 +85,22 @@ static __always_inline bool goes_on_above(const struct wp_drill_frame *top, __u6
 static __always_inline bool is_replaced(__u64 address)
 {
 	return address >= trampoline_from && address < trampoline_to;
+}
+
+/* Drops the open calls that lie deeper than a place on the stack, where the thread is again. */
+static __always_inline void drop_deeper(struct wp_drill_thread *t, __u64 sp)
+{
+	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
+		__u32 depth = t->depth;
+		struct wp_drill_frame *top;
+
+		if (!depth || depth > WP_DRILL_DEEPEST)
+			break;
+		top = frame_at(t, depth - 1);
+		if (top->sp == sp || goes_on_above(top, sp))
+			break;
+		drop_call(t, top);
+	}
 }
 
 /*

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use wakepath_collect::{Calibration, Drill, DrillCounts, EndReason, Error as CollectError, Signals};
 use wakepath_drilldown::{
     Drilldown, Effect, Event, EventError, FunctionId, LatencyRange, Measurement, NodeCause, NodeId,
-    ProbeCost, Refusal, RootCause, Status, StopReason,
+    ProbeCost, RootCause, Status, StopReason,
 };
 use wakepath_engine::drill::{DrillFunction, DrilledNode, NotMeasured, Queued, Unmeasured};
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, Return, Runtime};
@@ -498,7 +498,7 @@ impl<'obj> Driver<'obj> {
 #[cfg(test)]
 mod tests {
     use wakepath_distribution::{Histogram, Unit};
-    use wakepath_drilldown::{Parameters, Site, SiteId, SiteKind};
+    use wakepath_drilldown::{Parameters, Refusal, Site, SiteId, SiteKind};
 
     use super::*;
 
