@@ -39,7 +39,7 @@ static __always_inline void count_stray(struct pt_regs *ctx, __u32 target)
 		__sync_fetch_and_add(&known->strays, 1);
 }
 
-/* Whether the return of a call with this return address will be seen. */
+/* Whether a call with this return address will be seen to return. */
 static __always_inline bool is_known_place(__u64 returns_to, __u32 target)
 {
 	struct wp_caller place = { returns_to, bpf_get_current_pid_tgid() >> 32, target };

@@ -9,7 +9,7 @@
 #define WP_DRILL_NODES 128
 /* The maximum number of a thread's open calls to measured functions; a power of two. */
 #define WP_DRILL_DEEPEST 32
-/* The maximum number of functions that a call goes to by jumps, which return with it. */
+/* At most this many functions, reached by jumps, return with a call. */
 #define WP_DRILL_JUMPS 8
 /* The maximum number of samples kept for a call of f0; a power of two. */
 #define WP_DRILL_SAMPLES 64
@@ -21,7 +21,7 @@
 
 /* In a function's cookie: its returns are seen behind its calls. */
 #define WP_DRILL_BEHIND (1ull << 32)
-/* The cookie of a probe behind a call of a measured function: call_places counts its hits. */
+/* The cookie for a probe behind a measured function's call: call_places counts its hits. */
 #define WP_DRILL_CALL_PLACE 1
 
 /* A frame without a node: a measured function was called from elsewhere. */
@@ -119,7 +119,7 @@ struct wp_drill_edge {
 	__u64 returns_to;
 };
 
-/* The hits of a probe at a call, or behind it. */
+/* A probe's hits, at a call or behind it. */
 struct wp_call_place {
 	__u64 hits;
 	__u64 strays; /* those that ended no call */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Calls of functions that may leave by a jump: their returns are seen behind the call instructions. All functions that a call went to by jumps
- * return there together. A probe at the call instruction says that a new call begins: without it, a call that an exception ended could not be
- * distinguished from one that came back to its own function by jumps.
+ * Functions that may leave by a jump: their returns are seen behind the call instructions. All functions reached by jumps return there
+ * together. A probe at the call instruction shows a new call: without it, a call ended by an exception could not be distinguished from a
+ * call that came back to its own function by jumps.
  *
  * The places of f0's calls are learned (callers.bpf.h); those of its callees are known from their callers' code.
  */
@@ -11,7 +11,7 @@
 
 #include "drill_calls.bpf.h"
 
-/* The probed places at and behind calls of f0's callees, by address in the process. */
+/* The probed places at and behind the calls to f0's callees, by address in the process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -29,7 +29,7 @@ static __always_inline struct wp_call_place *count_place(struct pt_regs *ctx)
 	return place;
 }
 
-/* Ends the open calls that return to this place; calls below it were unwound. Whether one ended. */
+/* Ends the open calls with this place as their return address; calls below it were unwound. Whether any ended. */
 static __always_inline bool end_behind(struct pt_regs *ctx, struct wp_drill_thread *t)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp - 8, behind = ctx->ip;
@@ -53,7 +53,7 @@ static __always_inline bool end_behind(struct pt_regs *ctx, struct wp_drill_thre
 	}
 	if (depth == t->depth)
 		return false;
-	/* Through memory: to the kernel's verifier each turn's end would be a case of its own. */
+	/* Through memory: to the kernel's verifier each turn's end would be another case. */
 	*(volatile __u64 *)&t->ended_sp = depth;
 	depth = *(volatile __u64 *)&t->ended_sp;
 	if (depth >= WP_DRILL_DEEPEST)
@@ -87,7 +87,7 @@ static __always_inline int returned(struct pt_regs *ctx)
 		t->ended_at = 0;
 		return 0;
 	}
-	/* In a call of f0 that is not measured below f0, nothing shows whose return this is. */
+	/* In an f0 call without measured callees, nothing shows whose return this is. */
 	if (bpf_get_attach_cookie(ctx) != WP_DRILL_CALL_PLACE)
 		count_stray(ctx, F0);
 	else if (place && !(t && t->depth && !t->plan))
@@ -95,7 +95,7 @@ static __always_inline int returned(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At a call instruction: the calls that lie below it are over. */
+/* At a call instruction: the calls below it are over. */
 static __always_inline int calls_at(struct pt_regs *ctx)
 {
 	struct wp_drill_thread *t;
@@ -108,7 +108,7 @@ static __always_inline int calls_at(struct pt_regs *ctx)
 	if (!t)
 		return 0;
 	t->ended_at = 0;
-	/* The call that begins here will lie 8 bytes deeper, where none is open yet. */
+	/* The call beginning here will lie 8 bytes deeper, where none is open yet. */
 	drop_deeper(t, ctx->sp);
 	return 0;
 }

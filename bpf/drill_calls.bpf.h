@@ -51,8 +51,8 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 }
 
 /*
- * Whether a call without a node went to a function by a jump, and both returns are seen at the same place: one frame stands for both, also
- * for functions that go to each other by jumps again and again.
+ * Whether a call without a node went to a function by a jump, and both returns are seen at the same place: a single frame stands for both,
+ * also for functions jumping to each other again and again.
  */
 static __always_inline bool is_jump_outside(const struct wp_drill_frame *top, __u64 sp, __u64 behind)
 {
@@ -104,7 +104,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		top = frame_at(t, depth - 1);
 		if (goes_on_above(top, sp) && !is_overwritten(top))
 			break;
-		/* A call writes its own return address; at a jump, it is that of the earlier function, which still has to return. */
+		/* A call writes its own return address; at a jump, the earlier function's is there, which still has to return. */
 		if (top->sp == sp && (!top->returns_to || top->returns_to == returns_to || is_replaced(returns_to))) {
 			struct wp_drill_edge jump = { top->node, function, 0 };
 
@@ -114,7 +114,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 			}
 			if (is_replaced(returns_to))
 				break;
-			/* Nothing shows that a call of f0 from the same place is a new one. */
+			/* Nothing distinguishes a new f0 call from the same place. */
 			if (top->returns_to && (top->function != F0 || function != F0))
 				break;
 		}
@@ -173,8 +173,8 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 }
 
 /*
- * Forgets the open calls but the outermost `depth`. Those among them that lie at `sp` have returned now, ns: the call that was made there, and the
- * functions that it went to by jumps; at a place behind calls (not 0), those that return to it.
+ * Forgets the open calls but the outermost `depth`. Those at `sp` have returned now, ns: the call made there, and the functions
+ * it reached by jumps; at a place behind calls (not 0), those that return to it.
  */
 static __always_inline void end_calls(struct wp_drill_thread *t, __u32 depth, __u64 sp, __u64 behind, __u64 now)
 {

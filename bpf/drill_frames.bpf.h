@@ -54,7 +54,7 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	open_call(t, sp, function, node, 0);
 }
 
-/* A call that is forgotten without a return was unwound, unless it belongs to no node, and no probe is behind it. */
+/* A call forgotten without a return was unwound, unless it belongs to no node, and no probe is behind it. */
 static __always_inline __u32 is_unwound(const struct wp_drill_frame *frame)
 {
 	return frame->node != WP_DRILL_OUTSIDE || !frame->returns_to;
@@ -87,7 +87,7 @@ static __always_inline bool is_replaced(__u64 address)
 	return address >= trampoline_from && address < trampoline_to;
 }
 
-/* Drops the open calls that lie deeper than a place on the stack, where the thread is again. */
+/* Drops the open calls deeper than a place on the stack, where the thread is again. */
 static __always_inline void drop_deeper(struct wp_drill_thread *t, __u64 sp)
 {
 	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {

@@ -116,7 +116,7 @@ fn the_calls_of_functions_that_leave_by_a_jump_are_as_many_as_their_program_coun
     };
     assert!(wanted.iter().all(|name| !of(name).is_empty()), "{nodes:?}");
     for name in wanted {
-        let function = below.functions.iter().find(|one| one.function.readable == name).expect(name);
+        let function = below.functions.iter().find(|known| known.function.readable == name).expect(name);
         assert_eq!(function.function.probe.returns, Return::AtCallers, "{name}");
     }
     // Two jumps below `relay`; `ping` and `pong` go to each other.
@@ -132,7 +132,7 @@ fn the_calls_of_functions_that_leave_by_a_jump_are_as_many_as_their_program_coun
     let mut drill =
         Drill::load(&mut storage, pid, Runtime::Native, None, duration, None, false).expect("BPF");
     drill.see_returns(&below.places);
-    let probes: Vec<_> = (0..).zip(below.functions.iter().map(|one| &one.function.probe)).collect();
+    let probes: Vec<_> = (0..).zip(below.functions.iter().map(|known| &known.function.probe)).collect();
     drill.probe(&probes).expect("probes");
     drill
         .measure(&DrillPlan {
@@ -152,7 +152,8 @@ fn the_calls_of_functions_that_leave_by_a_jump_are_as_many_as_their_program_coun
     assert!(calls.len() >= WANTED, "{}", calls.len());
 
     for call in &calls {
-        let node = |node: u32| call.nodes.iter().find(|one| one.node == node).copied().unwrap_or_default();
+        let node =
+            |node: u32| call.nodes.iter().find(|times| times.node == node).copied().unwrap_or_default();
         let mut unwound = 0;
         for name in wanted {
             let [began, came_back] = counted[name].map(|count| count / rounds);
@@ -162,7 +163,7 @@ fn the_calls_of_functions_that_leave_by_a_jump_are_as_many_as_their_program_coun
             unwound += began - came_back;
         }
         assert_eq!(u64::from(call.left), unwound, "{call:?}");
-        // Each of the chain returns where the first one was called.
+        // The whole chain returns where its first function was called.
         let [relay, middle, last] = [relay, middle, last].map(node);
         assert_eq!([relay, middle, last].map(|node| node.count), [2; 3], "{call:?}");
         assert!(call.latency > relay.sum && relay.sum > middle.sum && middle.sum > last.sum, "{call:?}");

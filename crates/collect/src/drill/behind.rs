@@ -1,4 +1,4 @@
-//! Callees below f0 that may leave by a jump: their returns are seen behind the calls of them, at places known from the callers' code.
+//! Callees below f0 that may leave by a jump: their returns are seen behind their calls, at places known from the callers' code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::{Drill, detach};
 use crate::callers::are_too_many;
 use crate::libbpf::word;
 
-/// The cookie of a probe behind a call of a measured function: `WP_DRILL_CALL_PLACE`.
+/// The cookie for a probe behind a measured function's call: `WP_DRILL_CALL_PLACE`.
 const CALL_PLACE: u64 = 1;
 
 /// A call instruction, and the place behind it.
@@ -42,7 +42,7 @@ pub(super) struct CallPlaces<L = Vec<Link>>(BTreeMap<u64, Probed<L>>);
 #[derive(Debug)]
 struct Probed<L> {
     call: u64,
-    /// `None`: not needed now, refused by the kernel, or hit too often by returns of others.
+    /// `None`: not needed now, refused by the kernel, or hit too often by others' returns.
     link: Option<L>,
     is_refused: bool,
     began: Instant,
@@ -105,7 +105,7 @@ impl<L> CallPlaces<L> {
 }
 
 impl Drill<'_> {
-    /// Sees the returns at these places and no others from now on; where the kernel refuses a probe, or others' returns hit one too often,
+    /// Sees the returns at these places and no others from now on; where the kernel refuses a probe, or others' returns hit it too often,
     /// [`Drill::is_seen_behind`] is false.
     pub fn see_returns(&mut self, needed: &[CallPlace]) {
         let mut places = std::mem::take(&mut self.call_places);
@@ -114,7 +114,7 @@ impl Drill<'_> {
         detach(gone.into_iter().flatten().collect());
     }
 
-    /// The place's two probes, the one behind the call first, since a function's probes see its calls as soon as they are there; and the strays.
+    /// The place's two probes, first behind the call, since a function's probes see its calls as soon as they are there; and the strays.
     fn attach_place(&self, place: &CallPlace) -> Option<(Vec<Link>, u64)> {
         let hits = &self.skeleton.maps.call_places;
         for (_, address) in [place.call, place.behind] {
@@ -132,7 +132,7 @@ impl Drill<'_> {
         Some((links, self.hits_between(place.call.1, place.behind.1).strays))
     }
 
-    /// Takes the probes from places at which the returns of others, which end no measured call, are too many.
+    /// Takes the probes from places where too many returns end no measured call.
     pub fn refuse_strays(&mut self) {
         let mut places = std::mem::take(&mut self.call_places);
         let gone = places.refuse_strays(|call, behind| self.hits_between(call, behind));

@@ -110,7 +110,7 @@ static void a_call_ends_behind_its_place(void)
 	/* Outside f0's calls. */
 	returns_to(BEHIND(A), 8000);
 	is(place(BEHIND(A))->strays, 3);
-	/* In one that is not measured, since enough were: whose return it is, nothing shows. */
+	/* In an unmeasured call, since enough were measured: nothing shows whose return this is. */
 	wanted = 0;
 	plain(FIRST, 9000, BEHIND(FIRST));
 	call_before(BEHIND(A), 8000);
@@ -133,7 +133,7 @@ static void a_chain_of_jumps_returns_at_one_place(void)
 	is(state()->innermost, C);
 	returns_to(BEHIND(A), 8000);
 	is(open_calls(), 1);
-	/* The innermost node is f0's again, not one that has returned. */
+	/* The innermost node is f0's again, not a returned call's. */
 	is(state()->innermost, FIRST);
 	is(place(BEHIND(A))->strays, 0);
 	plain(D, 8000, BEHIND(D));
@@ -222,7 +222,7 @@ static void f0_and_what_it_went_to_return_behind_the_call_of_f0(void)
 	jumper(F0, 9000, BEHIND(FIRST));
 	jumper(B, 9000, BEHIND(FIRST));
 	is(open_calls(), 2);
-	/* A place behind another call, at the same place on the stack, and two probes at the right one. */
+	/* A place behind another call, at the same place on the stack, and two probes at the right place. */
 	{
 		struct pt_regs registers = registers_at(9008, BEHIND(FIRST));
 
@@ -238,7 +238,7 @@ static void f0_and_what_it_went_to_return_behind_the_call_of_f0(void)
 	is(node(FIRST)->sum, 2 * STEP);
 	is(record->left, 0);
 	is(((struct wp_caller_state *)bpf_map_lookup_elem(&callers_seen, &caller))->strays, 0);
-	/* The next one ends none. */
+	/* The next hit ends none. */
 	{
 		struct pt_regs registers = registers_at(9008, BEHIND(FIRST));
 
@@ -247,7 +247,7 @@ static void f0_and_what_it_went_to_return_behind_the_call_of_f0(void)
 	}
 	is(((struct wp_caller_state *)bpf_map_lookup_elem(&callers_seen, &caller))->strays, 1);
 	is(place(BEHIND(FIRST))->strays, 0);
-	/* At the same place again, without a probe at the call: the first one was unwound. */
+	/* At the same place again, without a probe at the call: the first call was unwound. */
 	jumper(F0, 9000, BEHIND(FIRST));
 	is(left, 0);
 	jumper(F0, 9000, BEHIND(FIRST));

@@ -67,7 +67,7 @@ PROBED unsigned long pong(unsigned long n) { MAY_THROW(n); return n ? ping(n - 1
 /* Calls that are not work's own. */
 PROBED unsigned long outside(unsigned long i) { return dispatch(i) + relay(i) + 1; }
 
-/* Two calls at once, the second one within the first one's arguments. */
+/* Two calls at once, the second within the first call's arguments. */
 #define COUNTED(site, call) (calls[site]++, sum = sum + (call), came_back[site]++)
 
 PROBED unsigned long work(unsigned long round)

@@ -1,4 +1,4 @@
-//! Callees that may leave by a jump: their returns are seen behind the calls of them.
+//! Callees that may leave by a jump: their returns are seen behind their calls.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use wakepath_functions::{ProbeMethod, ProcessFunction, ProcessSite, Return};
 use super::budget::SINGLE_STEP_NS;
 use super::{Driver, Known, kind};
 
-/// A probe whose instruction the kernel emulates takes less than this, ns. A direct call is one.
+/// A probe whose instruction the kernel emulates takes less than this, ns, as for a direct call.
 const EMULATED_NS: u64 = 1_000;
 
-/// The time of a hit at a call instruction, and of one behind it, ns.
+/// The time for a hit at a call instruction, and for a hit behind it, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PlaceCost {
     at_call: u64,
@@ -25,7 +25,7 @@ impl PlaceCost {
     }
 }
 
-/// The time of a probed call by its two parts: at the entry, and behind the call, ns.
+/// A probed call's time in two parts: at the entry, and behind the call, ns.
 pub(super) fn parts(entry: ProbeMethod, cost: Option<Calibration>) -> (u64, u64) {
     let stepped = entry == ProbeMethod::SingleStepped;
     let whole = cost
@@ -35,7 +35,7 @@ pub(super) fn parts(entry: ProbeMethod, cost: Option<Calibration>) -> (u64, u64)
 }
 
 impl Driver<'_> {
-    /// Whether no probe can see the returns of calls from a site: the function may leave by a jump, and no probe fits behind the call. A function
+    /// Whether no probe can see the returns from calls at a site: the function may leave by a jump, and no probe fits behind the call. A function
     /// that is jumped to returns where its caller returns.
     pub(super) fn is_return_unseen(&self, callee: &ProcessFunction, site: &ProcessSite) -> bool {
         // Beside stubs, which put other return addresses in the place of the calls' own, only stubs measure such functions.
@@ -103,21 +103,21 @@ impl Driver<'_> {
         PlaceCost { at_call, behind }
     }
 
-    /// The time of a function's probes by their two parts, ns.
+    /// A function's time for probes in two parts, ns.
     pub(super) fn parts_of(&self, function: u32) -> (u64, u64) {
         let Some(Known::Probed(found)) = self.functions.get(FunctionId(function)) else { return (0, 0) };
         let probe = &found.function.probe;
         parts(probe.method, self.costs.get(&kind(probe)).copied().flatten())
     }
 
-    /// The time of the probe at a node's call instruction, ns.
+    /// The time for the probe at a node's call instruction, ns.
     pub(super) fn at_call_ns(&self, node: NodeId) -> u64 {
         let node = self.search.measured.iter().find(|measured| measured.node == node);
         let place = node.and_then(|node| self.budget.places.get(&self.call_place(node)?.behind.1));
         place.map_or(0, |cost| cost.at_call)
     }
 
-    /// The time of the probes at each place so far, ns.
+    /// Each place's time for probes so far, ns.
     pub(super) fn places_ns(&self) -> BTreeMap<u64, u64> {
         let ns = |(at, cost): (&u64, &PlaceCost)| (*at, cost.ns(self.drill.place_hits(*at)));
         self.budget.places.iter().map(ns).collect()
@@ -126,12 +126,12 @@ impl Driver<'_> {
     /// The functions whose returns are seen at each place now.
     pub(super) fn functions_by_place(&self) -> BTreeMap<u64, u32> {
         let place = |node: &MeasuredNode| Some((self.call_place(node)?.behind.1, node.callee?.0));
-        // An indirect call's several functions share a place: the first one stands for all.
+        // An indirect call's several functions share a place: the first stands for all.
         self.search.measured.iter().rev().filter_map(place).collect()
     }
 }
 
-/// Whether a function's returns are seen behind the calls of it.
+/// Whether a function's returns are seen behind its calls.
 pub(super) fn is_seen_behind(function: &ProcessFunction) -> bool {
     function.function.probe.returns == Return::AtCallers
 }

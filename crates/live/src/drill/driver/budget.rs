@@ -40,7 +40,7 @@ pub(super) struct Budget {
     ever: BTreeSet<u32>,
     /// The watched indirect calls' time, ns.
     watched_ns: u64,
-    /// The places behind calls that had probes, with the time of a hit.
+    /// The places with probes behind calls, and the time for a hit.
     pub(super) places: BTreeMap<u64, PlaceCost>,
     /// The time spent there before the probes in place came, ns.
     places_before: BTreeMap<u64, u64>,
@@ -175,7 +175,7 @@ impl Driver<'_> {
         })
     }
 
-    /// A function's time per hit at its entry, ns, with that of its return; returns behind known calls are counted there.
+    /// A function's time per hit at its entry, ns, with its return's; returns behind known calls are counted there.
     fn hit_ns(&self, function: u32) -> u64 {
         let Some(Known::Probed(found)) = self.functions.get(FunctionId(function)) else { return 0 };
         if function != 0 && is_seen_behind(found) {

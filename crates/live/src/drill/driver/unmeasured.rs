@@ -16,7 +16,7 @@ use crate::drill::DrillError;
 pub(super) struct Callee {
     pub function: FunctionId,
     pub why: NotMeasured,
-    /// Whether a call by a pointer goes there: the machine does not know of it.
+    /// Whether a call by a pointer goes there: the machine does not know it.
     pub is_target: bool,
 }
 
@@ -113,7 +113,7 @@ impl Driver<'_> {
         path
     }
 
-    /// The number of a function that was refused.
+    /// A refused function's number.
     pub(super) fn number_refused(&mut self, refusal: wakepath_functions::Refusal) -> FunctionId {
         let key = super::Key::Named(refusal.file.clone(), refusal.name.clone());
         let why = refusal.why.to_string();
