@@ -71,7 +71,7 @@ pub use latency::{LatencyOutcome, count, try_kernel_functions};
 pub use mappings::MappedFile;
 pub use names::cgroup_paths;
 pub use options::{Callers, DefaultVariable, Goroutines, KeptAttributes, Options, Stacks};
-pub use probe_budget::{ProbeBudget, RemovedProbes, SINGLE_STEP_NS, to_remove};
+pub use probe_budget::{AHEAD, ProbeBudget, RemovedProbes, SINGLE_STEP_NS, to_remove};
 pub use programs::Missing;
 pub use rights::drop_rights;
 pub use session::{Outcome, record};

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_collect::{Calibration, CallPlace, PlaceHits};
+use wakepath_collect::{Calibration, CallPlace, PlaceHits, SINGLE_STEP_NS};
 use wakepath_drilldown::{FunctionId, MeasuredNode, NodeId, SiteKind};
 use wakepath_functions::{ProbeMethod, ProcessFunction, ProcessSite, Return};
 
-use super::budget::SINGLE_STEP_NS;
 use super::{Driver, Known, kind};
 
 /// A probe whose instruction the kernel emulates takes less than this, ns, as for a direct call.

@@ -6,18 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use wakepath_collect::{Calibration, DrillCall, DrillNode};
+use wakepath_collect::{
+    AHEAD, Calibration, DrillCall, DrillNode, Error as CollectError, ProbeBudget, SINGLE_STEP_NS, Signals,
+    to_remove,
+};
 use wakepath_drilldown::{FunctionId, MeasuredNode, NodeId};
 
 use super::behind::{PlaceCost, is_seen_behind};
 use super::functions::is_stepped;
-use super::{Driver, Known, kind};
+use super::{Driver, Known, LOOK_EVERY, kind};
 use crate::drill::DrillError;
 
-/// The future's budget that may be spent at once.
-const AHEAD: Duration = Duration::from_millis(100);
-/// A single-stepped probe's time where it could not be calibrated, ns.
-pub(super) const SINGLE_STEP_NS: u64 = 20_000;
+/// The longest pause before new probes.
+const MAX_PAUSE: Duration = Duration::from_secs(3);
 
 /// Probes on a callee are removed if they take more than this part of an f0 call: an eighth of its time.
 const TOO_DEAR: u64 = 8;
@@ -28,8 +29,9 @@ const MANY_CALLS: u64 = 16;
 #[derive(Debug)]
 pub(super) struct Budget {
     /// The allowed share of the machine's time.
-    share: f64,
-    cpus: f64,
+    limit: ProbeBudget,
+    /// When the search began.
+    began: Instant,
     /// Since then the probes in place are the same.
     since: Instant,
     /// Whether a call returned since then.
@@ -52,10 +54,9 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(share: f64) -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         Self {
-            share,
-            cpus,
+            limit: ProbeBudget::new(share),
+            began: Instant::now(),
             since: Instant::now(),
             has_heard: false,
             before: BTreeMap::new(),
@@ -68,9 +69,9 @@ impl Budget {
         }
     }
 
-    /// The time allowed to probes in this time, ns.
-    fn allowed_ns(&self, elapsed: Duration) -> f64 {
-        self.share * self.cpus * (elapsed + AHEAD).as_nanos() as f64
+    /// The time spent beyond the share of this time, ns.
+    fn owed_ns(&self, spent_ns: u64, elapsed: Duration) -> f64 {
+        spent_ns as f64 - (self.limit.allowed_ns(elapsed) - self.limit.allowed_ns(Duration::ZERO))
     }
 
     /// Calls of f0 within the peak returned.
@@ -82,12 +83,7 @@ impl Budget {
     /// a second.
     fn is_over(&self, spent_ns: u64, elapsed: Duration) -> bool {
         let waits = !self.has_heard && elapsed < AHEAD && u128::from(spent_ns) < AHEAD.as_nanos();
-        !waits && spent_ns as f64 > self.allowed_ns(elapsed)
-    }
-
-    /// A time's share of the machine's in this time.
-    pub(super) fn share_of(&self, ns: u64, elapsed: Duration) -> f64 {
-        ns as f64 / (elapsed.as_nanos().max(1) as f64 * self.cpus)
+        !waits && spent_ns as f64 > self.limit.allowed_ns(elapsed)
     }
 
     /// A function gets no probes any more.
@@ -134,19 +130,6 @@ pub(super) fn removed(functions: &[TooOften]) -> Option<String> {
 /// The most functions named in the sentence.
 const MAX_NAMED: usize = 3;
 
-/// The functions whose probes have to go so that the others' time fits: the dearest first. f0's stay.
-fn to_remove(spent: &BTreeMap<u32, u64>, allowed_ns: f64) -> Vec<u32> {
-    let mut left: u64 = spent.values().sum();
-    let mut by_time: Vec<_> = spent.iter().filter(|(function, ns)| **function != 0 && **ns > 0).collect();
-    by_time.sort_by_key(|(function, ns)| (std::cmp::Reverse(**ns), **function));
-    let gone = by_time.into_iter().take_while(|(_, ns)| {
-        let is_over = left as f64 > allowed_ns;
-        left -= if is_over { **ns } else { 0 };
-        is_over
-    });
-    gone.map(|(function, _)| *function).collect()
-}
-
 impl Driver<'_> {
     /// Whether the kernel single-steps f0's probes.
     fn is_f0_stepped(&self) -> bool {
@@ -156,13 +139,16 @@ impl Driver<'_> {
     /// Whether f0's probes took more than half the budget since they are there: a recorded call has a second probe.
     pub(in crate::drill) fn is_f0_dear(&self) -> bool {
         let ns = self.spent().get(&0).copied().unwrap_or(0);
-        2.0 * self.budget.share_of(ns, self.budget.since.elapsed()) > self.budget.share
+        2.0 * self.budget.limit.share_of(ns, self.budget.since.elapsed()) > self.budget.limit.share()
     }
 
     /// The error where f0's probes take more than the budget, and the kernel single-steps them. `--slow-probes` asks for them whatever they take.
     pub(super) fn check_f0(&self, target: &str, elapsed: Duration) -> Result<(), DrillError> {
         let ns = self.spent().get(&0).copied().unwrap_or(0);
-        if !self.is_f0_stepped() || self.allowed.slow_probes || ns as f64 <= self.budget.allowed_ns(elapsed) {
+        if !self.is_f0_stepped()
+            || self.allowed.slow_probes
+            || ns as f64 <= self.budget.limit.allowed_ns(elapsed)
+        {
             return Ok(());
         }
         let hits = self.drill.hits(0);
@@ -170,8 +156,8 @@ impl Driver<'_> {
             target: target.to_owned(),
             per_second: hits as f64 / elapsed.as_secs_f64().max(1e-3),
             per_call_ns: ns / hits.max(1),
-            share: self.budget.share_of(ns, elapsed),
-            budget: self.budget.share,
+            share: self.budget.limit.share_of(ns, elapsed),
+            budget: self.budget.limit.share(),
         })
     }
 
@@ -213,9 +199,37 @@ impl Driver<'_> {
         self.budget.has_heard = false;
     }
 
+    /// Waits before new probes until the search's probes so far fit its budget: each set of probes may take a tenth of a second at once. f0's own
+    /// probes stay; where they take all of the budget, nothing is waited for.
+    pub(super) fn pay_back(&mut self, stop: &Signals) -> Result<(), CollectError> {
+        let (began, owed) = (Instant::now(), self.owed_ns());
+        if owed <= 0.0 {
+            return Ok(());
+        }
+        self.drill.remove_unneeded(|number| number == 0);
+        let drill = &self.drill;
+        self.probed.retain(|&number| drill.is_probed(number));
+        self.drill.see_returns(&[]);
+        loop {
+            // The calls of an earlier plan.
+            self.drill.calls(LOOK_EVERY)?;
+            self.learn_callers();
+            let left = self.owed_ns();
+            let grows = began.elapsed() > AHEAD && left >= owed;
+            if left <= 0.0 || grows || began.elapsed() > MAX_PAUSE || self.ended(stop).is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The time that the search's probes took beyond its budget so far, ns.
+    fn owed_ns(&self) -> f64 {
+        self.budget.owed_ns(self.spent_ns(), self.budget.began.elapsed())
+    }
+
     /// A time's share of the machine's.
     pub(in crate::drill) fn share_of_machine(&self, ns: u64, elapsed: Duration) -> f64 {
-        self.budget.share_of(ns, elapsed)
+        self.budget.limit.share_of(ns, elapsed)
     }
 
     /// All probes' time so far, ns.
@@ -223,7 +237,11 @@ impl Driver<'_> {
         let of = |function: &u32| self.drill.hits(*function).saturating_mul(self.hit_ns(*function));
         let strays_ns = self.drill.strays().saturating_mul(SINGLE_STEP_NS);
         let places_ns: u64 = self.places_ns().values().sum();
-        self.budget.watched_ns + strays_ns + places_ns + self.budget.ever.iter().map(of).sum::<u64>()
+        self.budget.watched_ns
+            + strays_ns
+            + places_ns
+            + self.python_ns()
+            + self.budget.ever.iter().map(of).sum::<u64>()
     }
 
     /// The time for indirect calls watched since the last count, ns.
@@ -241,7 +259,7 @@ impl Driver<'_> {
 
     /// Whether the watched indirect calls took more than the budget allows in this time.
     pub(super) fn steps_are_over_budget(&self, elapsed: Duration) -> bool {
-        self.steps_ns() as f64 > self.budget.allowed_ns(elapsed)
+        self.steps_ns() as f64 > self.budget.limit.allowed_ns(elapsed)
     }
 
     /// The nodes whose probes took too much of a call's time. If a node still takes at least half of its caller's time
@@ -289,14 +307,14 @@ impl Driver<'_> {
         if !self.budget.is_over(spent.values().sum(), elapsed) {
             return Vec::new();
         }
-        let gone = to_remove(&spent, self.budget.allowed_ns(elapsed));
+        let gone = to_remove(&spent, |function| function != 0, self.budget.limit.allowed_ns(elapsed));
         for function in &gone {
             let ns = spent.get(function).copied().unwrap_or(0);
             let Some(Known::Probed(found)) = self.functions.get(FunctionId(*function)) else { continue };
             let name = found.function.readable.clone();
             let hits = self.drill.hits(*function) - self.budget.before.get(function).copied().unwrap_or(0);
             let per_second = hits as f64 / elapsed.as_secs_f64().max(1e-3);
-            let percent = 100.0 * self.budget.share_of(ns, elapsed);
+            let percent = 100.0 * self.budget.limit.share_of(ns, elapsed);
             self.search.too_often.push(TooOften { name, per_second, percent });
             self.budget.leave_out(*function);
         }
@@ -308,18 +326,6 @@ impl Driver<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_dearest_probes_go_until_the_others_fit_and_f0s_stay() {
-        let spent = |all: &[(u32, u64)]| all.iter().copied().collect::<BTreeMap<_, _>>();
-        let all = spent(&[(0, 900), (1, 100), (2, 500), (3, 0), (4, 300)]);
-        assert_eq!(to_remove(&all, 1800.0), [0; 0]);
-        assert_eq!(to_remove(&all, 1799.0), [2]);
-        assert_eq!(to_remove(&all, 1300.0), [2]);
-        assert_eq!(to_remove(&all, 1299.0), [2, 4]);
-        assert_eq!(to_remove(&all, 0.0), [2, 4, 1]);
-        assert_eq!(to_remove(&spent(&[(7, 5), (5, 5)]), 5.0), [5]);
-    }
 
     #[test]
     fn removed_probes_are_named_in_a_sentence_the_dearest_first() {
@@ -339,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_first_call_may_return_for_a_tenth_of_a_second() {
-        let mut budget = Budget { cpus: 1.0, ..Budget::new(0.05) };
+        let mut budget = Budget { limit: ProbeBudget::new(0.05).on_cpus(1.0), ..Budget::new(0.05) };
         let ms = Duration::from_millis;
         // 5 ms are allowed at once.
         let is_over = |budget: &Budget, spent_ms: u64, at: u64| budget.is_over(spent_ms * 1_000_000, ms(at));
@@ -356,10 +362,10 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_all_cpus_is_allowed_and_a_tenth_of_a_second_ahead() {
-        let budget = Budget { cpus: 4.0, ..Budget::new(0.05) };
-        assert_eq!(budget.allowed_ns(Duration::ZERO), 20_000_000.0);
-        assert_eq!(budget.allowed_ns(Duration::from_millis(900)), 200_000_000.0);
-        assert_eq!(budget.share_of(200_000_000, Duration::from_secs(1)), 0.05);
+    fn what_a_search_took_beyond_its_share_is_owed() {
+        let budget = Budget { limit: ProbeBudget::new(0.05).on_cpus(4.0), ..Budget::new(0.05) };
+        let owed = |spent_ns, seconds| budget.owed_ns(spent_ns, Duration::from_secs(seconds)).round();
+        assert_eq!([owed(0, 0), owed(1_000, 0), owed(500_000_000, 2)], [0.0, 1_000.0, 100_000_000.0]);
+        assert_eq!(owed(500_000_000, 3), -100_000_000.0);
     }
 }

@@ -1,5 +1,6 @@
 //! The functions in a drill-down: their numbers, the calls in their code, and their probes.
 
+use wakepath_collect::SINGLE_STEP_NS;
 use wakepath_drilldown::{Doubt, FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
 use wakepath_engine::drill::NotMeasured;
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
@@ -9,8 +10,6 @@ use super::python::is_python;
 use super::unmeasured::{Callee, reason};
 use super::{Driver, Key, Known};
 
-/// Single-stepping a probe takes some 20 µs on a virtual machine (`ProbeMethod::SingleStepped`).
-const SINGLE_STEP_NS: u64 = 20_000;
 /// The cost does not shift a peak if a call takes this multiple.
 const NEGLIGIBLE: u64 = 64;
 

@@ -45,7 +45,6 @@ impl Driver<'_> {
         CallRecord { epoch: self.search.epoch, latency_ns: call.latency, nodes, overflowed: false }
     }
 
-    /// Puts probes on these functions, where they have none.
     /// Removes all probes while `look` looks at the program: probes of a function that is called too often would be what its samples show.
     pub(in crate::drill) fn unprobed_while<T>(
         &mut self,
@@ -61,6 +60,7 @@ impl Driver<'_> {
         Ok(seen)
     }
 
+    /// Puts probes on these functions, where they have none.
     pub(super) fn probe(&mut self, numbers: impl IntoIterator<Item = u32>) -> Result<(), CollectError> {
         let new: Vec<u32> = numbers.into_iter().filter(|number| !self.probed.contains(number)).collect();
         let probes: Vec<_> = new
@@ -130,6 +130,7 @@ impl Driver<'_> {
         self.number_slots();
         events.extend(self.place_stubs()?);
         events.extend(self.leave_dear_out());
+        self.pay_back(stop)?;
         self.probe_measured()?;
         events.extend(self.place_kernel()?);
         self.install()?;

@@ -365,6 +365,13 @@ impl Driver<'_> {
         Some((code.qualified_name.clone(), line.map(|line| (base_name(&code.file), line))))
     }
 
+    /// The time of the probes on all functions of Python in the process, ns.
+    pub(super) fn python_ns(&self) -> u64 {
+        let cost = self.python.as_ref().and_then(|_| self.costs.values().flatten().next());
+        let entries = self.drill.python_counts().map_or(0, |counts| counts.entries);
+        cost.map_or(0, |cost| entries.saturating_mul(cost.per_call_ns))
+    }
+
     /// The answer's limits, and the cost of the probes to all Python functions in the process, in sentences.
     pub(super) fn python_notes(&mut self) -> Vec<String> {
         if self.python.is_none() {
