@@ -69,7 +69,7 @@ impl Budget {
         }
     }
 
-    /// The time spent beyond the share of this time, ns.
+    /// The time spent beyond the share in this time, ns.
     fn owed_ns(&self, spent_ns: u64, elapsed: Duration) -> f64 {
         spent_ns as f64 - (self.limit.allowed_ns(elapsed) - self.limit.allowed_ns(Duration::ZERO))
     }
@@ -200,7 +200,7 @@ impl Driver<'_> {
     }
 
     /// Waits before new probes until the search's probes so far fit its budget: each set of probes may take a tenth of a second at once. f0's own
-    /// probes stay; where they take all of the budget, nothing is waited for.
+    /// probes stay; where they take the whole budget, the pause ends.
     pub(super) fn pay_back(&mut self, stop: &Signals) -> Result<(), CollectError> {
         let (began, owed) = (Instant::now(), self.owed_ns());
         if owed <= 0.0 {
@@ -211,7 +211,7 @@ impl Driver<'_> {
         self.probed.retain(|&number| drill.is_probed(number));
         self.drill.see_returns(&[]);
         loop {
-            // The calls of an earlier plan.
+            // An earlier plan's calls.
             self.drill.calls(LOOK_EVERY)?;
             self.learn_callers();
             let left = self.owed_ns();

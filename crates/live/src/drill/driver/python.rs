@@ -365,7 +365,7 @@ impl Driver<'_> {
         Some((code.qualified_name.clone(), line.map(|line| (base_name(&code.file), line))))
     }
 
-    /// The time of the probes on all functions of Python in the process, ns.
+    /// The probes' time on all Python functions in the process, ns.
     pub(super) fn python_ns(&self) -> u64 {
         let cost = self.python.as_ref().and_then(|_| self.costs.values().flatten().next());
         let entries = self.drill.python_counts().map_or(0, |counts| counts.entries);
