@@ -235,21 +235,18 @@ fn an_unrelated_process_counts_in_the_budget_and_nothing_is_waited_for_without_p
 fn recorded_calls_end_where_their_single_stepped_probes_took_too_much() {
     let Some(folder) = place("a recording's single-stepped probes keep to their budget") else { return };
     let calls = workload(&folder, "calls");
-    let asked = |target, count| {
-        ["--call", target, "--budget", "0.1", "--", &calls, "threads=2", count].map(str::to_owned)
-    };
-    let recorded = |target, count| {
-        let asked = asked(target, count);
-        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    // A narrow budget, so that the many calls are too many on a busy machine too.
+    let recorded = |target, budget, count| {
+        let asked = ["--call", target, "--budget", budget, "--", &calls, "threads=2", count];
         let (_, said) = record(&folder, &asked, 0);
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let answer = document(&folder, &["path", "--call", target, "--slowest", "1"]);
         let recorded: u64 = list(&answer["buckets"]).iter().map(|bucket| number(&bucket["count"])).sum();
         (said, answer["unprobed_after_ns"].as_u64(), recorded)
     };
-    let (said, after, all) = recorded("./calls:stepped", "stepped=50");
+    let (said, after, all) = recorded("./calls:stepped", "5", "stepped=50");
     assert!(!said.contains("later calls") && after.is_none() && all == 100, "{said} {after:?} {all}");
-    let (said, after, some) = recorded("./calls:stepped", "stepped=100000");
+    let (said, after, some) = recorded("./calls:stepped", "0.1", "stepped=100000");
     assert!(
         said.contains("later calls of ./calls:stepped are not recorded: its probes were removed"),
         "{said}"
@@ -260,7 +257,7 @@ fn recorded_calls_end_where_their_single_stepped_probes_took_too_much() {
     let (text, _) = run(&folder, &["latency", "stepped", "-i", "wakepath.rec"], 0);
     assert!(text.contains("its probes were removed"), "{text}");
     // Probes that cost less stay, whatever they take.
-    let (said, after, all) = recorded("./calls:counted", "functions=20000");
+    let (said, after, all) = recorded("./calls:counted", "0.1", "functions=20000");
     assert!(!said.contains("later calls") && after.is_none() && all == 40_000, "{said} {after:?} {all}");
 }
 
