@@ -38,9 +38,6 @@ static __always_inline void count_entry(__u32 target)
 		(*count)++;
 }
 
-/* The functions whose probes are being removed, a bit for each: calls that begin from now on are not counted. */
-__u64 removed_functions = 0;
-
 /* Entries further apart than this are on different stacks: signal handlers, coroutines. */
 #define ONE_STACK (8ull << 20)
 
@@ -111,7 +108,7 @@ int function_enter(struct pt_regs *ctx)
 	struct place place;
 
 	count_entry(target);
-	if (!is_followed(tgid) || removed_functions >> (target & 63) & 1)
+	if (!is_followed(tgid))
 		return 0;
 	if (cookie & WP_NEVER) {
 		call_left(target, self, stamp());

@@ -120,14 +120,13 @@ impl StepBudget {
     }
 
     /// Removes probes beyond their budget. `maps`: the hits at the functions' entries, and the places behind their calls. `began`: when the probes
-    /// were attached. `close` ends a function's counting: the kernel takes tens of milliseconds for each probe.
+    /// were attached. The entry's breakpoint goes at once, though the kernel takes tens of milliseconds for each probe.
     pub(crate) fn keep<L, C>(
         &mut self,
         probes: &mut BTreeMap<u32, Vec<L>>,
         callers: &mut LearnedCallers<C>,
         maps: (&impl MapCore, &impl MapCore),
         began: Instant,
-        mut close: impl FnMut(u32),
     ) -> Vec<(u32, RemovedProbes)> {
         if self.per_call_ns.is_empty() {
             return Vec::new();
@@ -141,7 +140,6 @@ impl StepBudget {
         let over = self.over(|function| hits(callers, function), began.elapsed());
         let removed = over.into_iter().filter_map(|function| {
             let removed = self.removed(function, hits(callers, function), began.elapsed())?;
-            close(function);
             probes::detach(probes.get_mut(&function)?);
             callers.remove(seen, function);
             Some((function, removed))

@@ -183,7 +183,7 @@ fn a_single_stepped_function_is_counted_within_its_budget() {
     let [removed, kept] = counted.as_slice() else { panic!("{counted:#?}") };
     let probes = &removed["removed"];
     let [calls, after_ns, per_call_ns] = ["calls", "after_ns", "per_call_ns"].map(|key| number(&probes[key]));
-    // The same calls, but for the two threads' calls at that moment, and further ones while it was found.
+    // The same calls; both threads make 500 more in the 5 ms for which wakepath may lose its CPU before the breakpoint goes.
     let told = number(&removed["count"]) + number(&removed["open"]);
     assert!(calls > 0 && told.abs_diff(calls) < 500, "{removed}");
     assert!(calls < own["stepped"] / 4, "{removed}");

@@ -241,13 +241,8 @@ impl<'obj> Counters<'obj> {
     /// Removes probes beyond their budget. `began`: when the first was attached.
     pub(super) fn keep_to(&mut self, budget: &mut StepBudget, began: Instant) -> Vec<(u32, RemovedProbes)> {
         let Self { skeleton, probes, callers, .. } = self;
-        let maps = &mut skeleton.maps;
-        let mut bss = maps.bss_data.as_deref_mut();
-        budget.keep(probes, callers, (&maps.entries, &maps.callers_seen), began, |function| {
-            if let Some(bss) = &mut bss {
-                bss.removed_functions |= 1 << function;
-            }
-        })
+        let maps = &skeleton.maps;
+        budget.keep(probes, callers, (&maps.entries, &maps.callers_seen), began)
     }
 
     /// Stops counting. The kernel takes tens of milliseconds for each probe.

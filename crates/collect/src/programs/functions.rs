@@ -35,13 +35,8 @@ impl Programs<'_> {
     /// Removes the functions' probes beyond their budget. `began`: when they were attached.
     pub(crate) fn keep_to_budget(&mut self, began: Instant) -> Vec<(u32, RemovedProbes)> {
         let Self { skeleton, functions, callers, budget, .. } = self;
-        let maps = &mut skeleton.maps;
-        let mut bss = maps.bss_data.as_deref_mut();
-        budget.keep(functions, callers, (&maps.entries, &maps.callers_seen), began, |function| {
-            if let Some(bss) = &mut bss {
-                bss.removed_functions |= 1 << function;
-            }
-        })
+        let maps = &skeleton.maps;
+        budget.keep(functions, callers, (&maps.entries, &maps.callers_seen), began)
     }
 
     /// Puts probes behind the calls of functions that need them there and came since the last time.
