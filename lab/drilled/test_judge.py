@@ -1,4 +1,4 @@
-"""Tests of the judge: each verdict from a document that deserves it, and from breaks of this document. `crates/tidy/tests/drilled.rs` runs this."""
+"""Tests of the judge: each verdict from a document that deserves it, and from breaks of this document. `crates/tidy/tests/python.rs` runs this."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Tests of the reports and the arithmetic. `samples/` has what the programs really printed; `crates/tidy/tests/loads.rs` runs this.
+"""Tests of the reports and the arithmetic. `samples/` has what the programs really printed; `crates/tidy/tests/python.rs` runs this.
 
 A report in a form that is not known has to be an error: each test breaks it by hand, too.
 """
