@@ -37,6 +37,11 @@ fn built(folder: &Path) -> String {
     program(folder, "drilled", include_str!("../../../../lab/workloads/drilled.c"), &options)
 }
 
+/// A program with this C++ source, compiled into a folder.
+fn program_cxx(folder: &Path, name: &str, source: &str) -> String {
+    program(folder, name, source, &["-x", "c++", "-O2", "-g", "-Wl,--no-as-needed,-lstdc++"])
+}
+
 /// A place for a single test in this file: the programs run before all others, and a program that shares its CPU with
 /// another is slow for this reason.
 fn alone(would_show: &str) -> Option<Alone> {
@@ -64,9 +69,10 @@ impl Drilled {
     }
 
     fn start_program(program: &str, arguments: &[&str]) -> Self {
-        // Before all ordinary threads: beside other tests it would wait longer for a CPU than it computes.
-        let mut child = Command::new("chrt")
-            .args(["-f", "10", program])
+        // Before all ordinary threads: beside other tests it would wait longer for a CPU than it computes. With the tests killed, it would have
+        // the machine.
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "chrt", "-f", "10", program])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -78,3 +78,54 @@ fn calls_that_come_too_often_are_not_recorded() {
     // The stacks that hold it answer instead: all of its time is its own.
     assert!(out.contains("not call by call") && out.contains("is in serve itself"), "{out}");
 }
+
+/// In each 20th call, `serve` calls `level_0`, and each level the next, beside 200,000 calls to its own small function. The last level
+/// computes.
+const LEVELS: &str = r#"
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+#define PROBED __attribute__((noinline, noclone))
+volatile uint64_t sum;
+PROBED uint64_t compute(uint64_t n) { for (uint64_t i = 0; i < 3000000; i++) sum = sum * 31 + n; return sum; }
+#define LEVEL(this, next) \
+	PROBED uint64_t often_##this(uint64_t x) { __asm__ volatile("push %%rbx; pop %%rbx" ::: "memory"); return x + 1; } \
+	PROBED uint64_t this(uint64_t n) \
+	{ __asm__ volatile("" ::: "rbx"); for (uint64_t i = 0; i < 200000; i++) sum += often_##this(i); return next(n) + 1; }
+LEVEL(level_5, compute) LEVEL(level_4, level_5) LEVEL(level_3, level_4) LEVEL(level_2, level_3) LEVEL(level_1, level_2) LEVEL(level_0, level_1)
+PROBED uint64_t serve(uint64_t i) { if (i % 20 == 0) level_0(i); sum += i; return sum; }
+int main(void)
+{
+	struct pollfd input = { 0, POLLIN, 0 };
+
+	printf("%d\n", getpid());
+	fflush(stdout);
+	for (uint64_t i = 1; ; i++) {
+		serve(i);
+		usleep(100);
+		if (i % 100 == 0 && poll(&input, 1, 0))
+			return 0;
+	}
+}
+"#;
+
+#[test]
+fn a_whole_search_keeps_to_its_budget_and_not_each_level_for_itself() {
+    let Some(folder) = alone("a search with many levels keeps to its budget") else { return };
+    let built = program(&folder, "levels", LEVELS, &["-O1", "-g"]);
+    let process = Drilled::start_program(&built, &[]);
+    let target = format!("{built}:serve");
+    let answer = document(
+        &folder,
+        &["drill", &target, "-p", &process.1, "--no-samples", "--start-ops", "400", "-d", "50s"],
+    );
+    drop(process);
+    let causes = answer["causes"].to_string();
+    assert!(causes.contains("level_5"), "all levels were measured: {answer}");
+    let cost = |key: &str| answer["cost"][key].as_u64().expect("a number") as f64;
+    let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+    // 5%, and for the last level a tenth of a second and as much for the probes' removal.
+    let allowed = 0.05 * cpus * cost("elapsed_ns") + 200e6;
+    assert!(cost("probes_ns") < allowed, "{} of {allowed} ns: {}", cost("probes_ns"), answer["cost"]);
+}

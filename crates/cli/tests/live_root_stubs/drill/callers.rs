@@ -2,7 +2,7 @@
 
 use wakepath_harness::live::counts;
 
-use super::{Drilled, alone, document, list, number, only_path, run};
+use super::{Drilled, alone, document, list, number, only_path, program_cxx, run};
 
 /// `serve` leaves by a jump to a virtual function. One call in 20 computes, in the function `crunch`, or with `quick` does not; `twice` calls it from
 /// another place. At most `argv[2]` calls, if given; without a `-`, the program prints its number and runs until its input ends.
@@ -62,15 +62,8 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The program, by the C++ compiler.
 fn built(folder: &super::Place) -> String {
-    let (source, built) = (folder.join("jumps.cc"), folder.join("jumps"));
-    std::fs::write(&source, PROGRAM).expect("a file");
-    let compiled =
-        std::process::Command::new("c++").args(["-O2", "-g", "-o"]).arg(&built).arg(&source).output();
-    let compiled = compiled.expect("c++");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    built.to_str().expect("a path").to_owned()
+    program_cxx(folder, "jumps", PROGRAM)
 }
 
 #[test]

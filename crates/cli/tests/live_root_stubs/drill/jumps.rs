@@ -1,16 +1,9 @@
 //! Paths through functions that leave by a jump: their returns are seen behind the calls of them.
 
-use super::{Drilled, alone, document, list, number, number_of, only_path, run};
+use super::{Drilled, alone, document, list, number, number_of, only_path, program_cxx, run};
 
-/// The program, by the C++ compiler.
 fn built(folder: &super::Place) -> String {
-    let (source, built) = (folder.join("jumps.cc"), folder.join("jumps"));
-    std::fs::write(&source, include_str!("jumps.cc")).expect("a file");
-    let compiled =
-        std::process::Command::new("c++").args(["-O2", "-g", "-o"]).arg(&built).arg(&source).output();
-    let compiled = compiled.expect("c++");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    built.to_str().expect("a path").to_owned()
+    program_cxx(folder, "jumps", include_str!("jumps.cc"))
 }
 
 #[test]
